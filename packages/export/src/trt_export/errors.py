@@ -1,0 +1,64 @@
+"""Every error that trt_export raises on purpose; all derive from `TrtExportError`.
+
+A message names what was expected, what was found and the way out.
+"""
+
+
+class TrtExportError(Exception):
+    """Base of all errors of this package."""
+
+
+class PlanError(TrtExportError):
+    """A plan (the bytes of a built engine) cannot be used."""
+
+
+class UnknownPlanFormatError(PlanError):
+    """The bytes begin with no magic of a known plan format, or with a version that is not known."""
+
+
+class TruncatedPlanError(PlanError):
+    """The plan ends before the place that its header names, or goes on behind it."""
+
+
+class CorruptPlanError(PlanError):
+    """The plan's bytes do not have the checksum or the structure that its header promises."""
+
+
+class BuilderError(TrtExportError):
+    """A builder cannot do what it was asked for."""
+
+
+class UnknownBuilderError(BuilderError):
+    """No builder has this name."""
+
+
+class MissingBuilderError(BuilderError):
+    """The package behind a builder is not installed; the message names the extra to install."""
+
+
+class ComputeCapabilityError(BuilderError):
+    """A compute capability is missing, malformed, or not one that the builder can build for."""
+
+
+class BuildFailedError(BuilderError):
+    """The builder took the model and did not make a plan; the message carries its own log."""
+
+
+class CompileError(TrtExportError):
+    """A program cannot be compiled into engine calls."""
+
+
+class UnsupportedProgramError(CompileError):
+    """The program has something that compilation cannot keep right, such as a mutated input."""
+
+
+class DynamicShapeError(CompileError):
+    """The bounds of a dynamic dimension are missing, or contradict the program."""
+
+
+class UnboundedDimensionError(DynamicShapeError):
+    """A dynamic dimension has no maximum; the message names the input and how to bound it."""
+
+
+class NothingToCompileError(CompileError):
+    """No part of the program can become an engine; the message lists the reasons."""
