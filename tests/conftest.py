@@ -18,5 +18,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
     report = yield
     if report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} was skipped, and a skipped test has tested nothing: {report.longrepr}"
+        report.longrepr = (
+            f"{item.nodeid} was skipped, and a skipped test has tested nothing: {report.longrepr}"
+        )
     return report

