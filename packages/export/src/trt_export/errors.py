@@ -62,3 +62,47 @@ class UnboundedDimensionError(DynamicShapeError):
 
 class NothingToCompileError(CompileError):
     """No part of the program can become an engine; the message lists the reasons."""
+
+
+class EngineRecordError(TrtExportError):
+    """The record of an engine has another length, ABI or content than this version reads."""
+
+
+class LoweringError(TrtExportError):
+    """A program with engine calls cannot be lowered; no program was changed."""
+
+
+class NoEngineError(LoweringError):
+    """The program calls no engine."""
+
+
+class EngineObjectError(LoweringError):
+    """The engine argument of a call is no engine object, or not one that can be reached from the program."""
+
+
+class OutputAllocatorError(LoweringError):
+    """The engine has outputs whose size only its run can tell, which ExecuTorch cannot plan for."""
+
+
+class BindingMismatchError(LoweringError):
+    """A call and its engine differ in the number or the names of bindings."""
+
+
+class BindingTypeError(LoweringError):
+    """A tensor of the graph and the engine's binding differ in dtype, rank or size."""
+
+
+class ConstantDeviceError(LoweringError):
+    """A weight or constant of the program is not on the CPU."""
+
+
+class BlobError(TrtExportError):
+    """The payload of a delegate is not a well-formed engine blob."""
+
+
+class FileFormatError(TrtExportError):
+    """A file is not of the kind that was asked for, or is damaged."""
+
+
+class OutputFileError(TrtExportError):
+    """A file cannot be written where it was asked for."""
