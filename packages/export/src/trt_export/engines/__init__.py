@@ -1,0 +1,1 @@
+"""Engines as the exporter sees them: where they are in a program, and what their records say."""

@@ -1,0 +1,1 @@
+"""Files on both ends: reading what is in them without running it, writing them whole or not at all."""

@@ -1,0 +1,1 @@
+"""The passes that turn engine calls into what a delegate can take."""

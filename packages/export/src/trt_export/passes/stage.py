@@ -1,0 +1,90 @@
+"""A copy of a program to edit: its own graph and signature, the source's weights.
+
+`copy.deepcopy(program)` would copy weights and engines, and copying a graph renames nodes that shadow builtins
+(`sum` becomes `sum_1`), after which the signature names nodes that are not there.
+"""
+
+import copy
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, TensorArgument
+from torch.fx import Graph, GraphModule, Node
+
+
+class Stage:
+    """An editable copy of `source`. `copies` maps the source's nodes to their copies."""
+
+    def __init__(self, source: ExportedProgram) -> None:
+        self._source = source
+        self.graph = Graph()
+        self.copies: dict[Node, Node] = {}
+        output = self.graph.graph_copy(source.graph, self.copies)
+        source_output = source.graph.output_node()
+        if output is not None:
+            self.copies[source_output] = self.graph.output(output)
+            self.copies[source_output].meta = copy.copy(source_output.meta)
+        for original, node in self.copies.items():
+            node.name = original.name
+        self._input_specs = list(source.graph_signature.input_specs)
+        self._state_dict: dict[str, Any] = dict(source.state_dict)
+        self._constants: dict[str, Any] = dict(source.constants)
+
+    def add_buffer(self, target: str, value: torch.Tensor, fake_mode: Any) -> Node:
+        """Add a buffer to the program, in front of the inputs that a user passes.
+
+        Args:
+            target: its name in the program; it must be new.
+            value: its content.
+            fake_mode: the mode that the program's shapes belong to.
+        """
+        first_user = next(
+            (i for i, spec in enumerate(self._input_specs) if spec.kind is InputKind.USER_INPUT),
+            len(self._input_specs),
+        )
+        placeholders = [node for node in self.graph.nodes if node.op == "placeholder"]
+        before = placeholders[first_user] if first_user < len(placeholders) else self._first_call()
+        with self.graph.inserting_before(before):
+            node = self.graph.placeholder(f"b_{target}")
+        node.meta["val"] = fake_mode.from_tensor(value, static_shapes=True)
+        spec = InputSpec(InputKind.BUFFER, TensorArgument(node.name), target, persistent=True)
+        self._input_specs.insert(first_user, spec)
+        self._state_dict[target] = value
+        return node
+
+    def remove(self, node: Node) -> None:
+        """Remove a node that nothing uses, with what the program keeps for it."""
+        self.graph.erase_node(node)
+        for spec in [spec for spec in self._input_specs if spec.arg.name == node.name]:
+            self._input_specs.remove(spec)
+            if spec.kind is InputKind.CUSTOM_OBJ and not any(
+                other.target == spec.target for other in self._input_specs
+            ):
+                self._constants.pop(str(spec.target), None)
+
+    def is_free(self, target: str) -> bool:
+        """Whether a name is taken neither by a value nor by a node."""
+        taken = {node.name for node in self.graph.nodes}
+        return not ({target, f"b_{target}"} & {*self._state_dict, *self._constants, *taken})
+
+    def finish(self) -> ExportedProgram:
+        """The edited program."""
+        self.graph.lint()
+        source = self._source
+        return ExportedProgram(
+            root=GraphModule(source.graph_module, self.graph),
+            graph=self.graph,
+            graph_signature=ExportGraphSignature(
+                self._input_specs, list(source.graph_signature.output_specs)
+            ),
+            state_dict=self._state_dict,
+            range_constraints=dict(source.range_constraints),
+            module_call_graph=[copy.copy(entry) for entry in source.module_call_graph],
+            example_inputs=source.example_inputs,
+            constants=self._constants,
+            verifiers=source.verifiers,
+        )
+
+    def _first_call(self) -> Node:
+        return next(node for node in self.graph.nodes if node.op != "placeholder")

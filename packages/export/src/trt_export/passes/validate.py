@@ -1,0 +1,132 @@
+"""Checks that engine calls can be lowered, before anything is changed."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from trt_export.engines.find import EngineCall
+from trt_export.engines.read import EngineState
+from trt_export.engines.record import Binding
+from trt_export.errors import (
+    BindingMismatchError,
+    BindingTypeError,
+    ConstantDeviceError,
+    LoweringError,
+    OutputAllocatorError,
+)
+
+
+def validate_call(call: EngineCall, state: EngineState) -> None:
+    """Check a call against its engine's record and the graph's own shapes and dtypes.
+
+    Raises:
+        OutputAllocatorError: an engine whose output sizes cannot be known ahead of its run.
+        BindingMismatchError: another number of inputs or outputs than the engine has.
+        BindingTypeError: another dtype, rank or static size, or float64 for TensorRT.
+        LoweringError: an engine that spans several devices.
+    """
+    record, node = state.record, call.node
+    if record.requires_output_allocator:
+        raise OutputAllocatorError(
+            f"engine {record.name!r} (node {node.name!r}) requires an output allocator: the sizes of"
+            f" {_names(record.outputs)} are known only after it has run, and ExecuTorch plans memory before."
+            " Keep the op with the data-dependent shape (such as nonzero) out of the compiled part"
+        )
+    if record.requires_native_multidevice:
+        raise LoweringError(
+            f"engine {record.name!r} (node {node.name!r}) spans several devices; a delegate runs on one"
+        )
+    _check_bindings(call, "input", record.inputs, [item.name for item in call.inputs])
+    for binding, item in zip(record.inputs, call.inputs, strict=True):
+        _check_tensor(state, call, "input", binding, item.name, _value(item))
+    values = _value(node)
+    if not isinstance(values, list | tuple):
+        raise BindingTypeError(f"engine call {node.name!r} should give a list of tensors, not {values!r:.80}")
+    _check_bindings(call, "output", record.outputs, [f"{node.name}[{k}]" for k in range(len(values))])
+    for index, (binding, value) in enumerate(zip(record.outputs, values, strict=True)):
+        _check_tensor(state, call, "output", binding, f"{node.name}[{index}]", value)
+
+
+def validate_constants(method: str, program: ExportedProgram) -> None:
+    """Check that every weight and constant is on the CPU: ExecuTorch crashes on others.
+
+    Raises:
+        ConstantDeviceError: naming the first that is not.
+    """
+    for name, value in (*program.state_dict.items(), *program.constants.items()):
+        if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+            raise ConstantDeviceError(
+                f"{name!r} of method {method!r} is on {value.device}, a .pte is written from CPU memory:"
+                " move the model to the CPU before torch.export (model.cpu())"
+            )
+
+
+def _check_bindings(
+    call: EngineCall, role: str, bindings: Sequence[Binding], found: Sequence[str]
+) -> None:
+    if len(bindings) != len(found):
+        raise BindingMismatchError(
+            f"engine call {call.node.name!r}: the engine has {len(bindings)} {role}s {_names(bindings)},"
+            f" the graph has {len(found)}: {list(found)}"
+        )
+
+
+def _check_tensor(
+    state: EngineState, call: EngineCall, role: str, binding: Binding, place: str, value: Any
+) -> None:
+    where = f"{role} {binding.name!r} of engine call {call.node.name!r} ({place!r} in the graph)"
+    if not isinstance(value, torch.Tensor):
+        raise BindingTypeError(f"{where} must be a tensor, found {type(value).__name__}")
+    dtype = str(value.dtype).removeprefix("torch.")
+    if dtype != binding.dtype:
+        raise BindingTypeError(f"{where} is {binding.dtype} in the engine, {dtype} in the graph")
+    if dtype == "float64" and state.header.format != "onnxruntime":
+        raise BindingTypeError(
+            f"{where} is float64, which {state.header.format} engines compute in float32 without a word:"
+            " convert the model to float32 before torch.export"
+        )
+    shape = tuple(value.shape)
+    if len(shape) != len(binding.shape):
+        raise BindingTypeError(
+            f"{where} has rank {len(binding.shape)} {_shape(binding.shape)} in the engine,"
+            f" rank {len(shape)} {_shape(shape)} in the graph"
+        )
+    for dim, (expected, size) in enumerate(zip(binding.shape, shape, strict=True)):
+        if not _fits(binding, dim, expected, size):
+            raise BindingTypeError(
+                f"{where}: dimension {dim} is {_allowed(binding, dim)} in the engine, {size} in the graph;"
+                " compile the program with the dimensions that it has"
+            )
+
+
+def _fits(binding: Binding, dim: int, expected: int | str, size: Any) -> bool:
+    if isinstance(expected, int):
+        return isinstance(size, int) and size == expected
+    if not isinstance(size, int) or binding.minimum is None or binding.maximum is None:
+        return True  # Sizes that only a run knows are checked by the run.
+    return binding.minimum[dim] <= size <= binding.maximum[dim]
+
+
+def _allowed(binding: Binding, dim: int) -> str:
+    if isinstance(binding.shape[dim], int) or binding.minimum is None or binding.maximum is None:
+        return str(binding.shape[dim])
+    return f"{binding.minimum[dim]} to {binding.maximum[dim]}"
+
+
+def _value(node: Node) -> Any:
+    if "val" not in node.meta:
+        raise LoweringError(
+            f"node {node.name!r} carries no shape (meta['val']): the graph was edited by hand; export it again"
+        )
+    return node.meta["val"]
+
+
+def _names(bindings: Iterable[Binding]) -> list[str]:
+    return [binding.name for binding in bindings]
+
+
+def _shape(shape: Iterable[Any]) -> str:
+    return f"[{', '.join(map(str, shape))}]"
