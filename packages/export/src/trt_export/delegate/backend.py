@@ -63,17 +63,22 @@ def _outputs(program: ExportedProgram, call: Node, record: EngineRecord) -> list
     """The output bindings in the order of the delegate's results, matched by index."""
     (results,) = program.graph.output_node().args
     assert isinstance(results, Sequence)
-    indices = [
-        node.args[1]
-        for node in results
-        if isinstance(node, Node) and node.target is operator.getitem and node.args[0] is call
-    ]
-    if len(indices) != len(results) or sorted(map(int, indices)) != list(range(len(record.outputs))):
+    indices = [_output_index(node, call) for node in results]
+    if sorted(indices) != list(range(len(record.outputs))):
         raise LoweringError(
             f"the delegate of engine {record.name!r} gives outputs {indices} of its call,"
             f" the engine has {len(record.outputs)}: {[binding.name for binding in record.outputs]}"
         )
-    return [_binding(record.outputs[int(index)], is_input=False) for index in indices]
+    return [_binding(record.outputs[index], is_input=False) for index in indices]
+
+
+def _output_index(node: object, call: Node) -> int:
+    """Which output of the call a result is; -1 for none of them."""
+    if node is call:
+        return 0
+    if isinstance(node, Node) and node.target is operator.getitem and node.args[0] is call:
+        return int(node.args[1])  # type: ignore[arg-type]
+    return -1
 
 
 def _binding(binding: Binding, *, is_input: bool) -> BlobBinding:

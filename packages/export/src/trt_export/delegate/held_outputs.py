@@ -6,10 +6,11 @@ nothing uses each missing one; afterwards it goes.
 """
 
 import operator
+from collections.abc import Sequence
 
 import torch
 from executorch.exir.dialects._ops import ops as edge_ops
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 from torch.fx.node import has_side_effect
 
 from trt_export.passes.engine_op import is_execute_plan
@@ -27,21 +28,12 @@ def _hold_nothing(value: torch.Tensor) -> None:
 
 
 def hold_outputs(module: GraphModule) -> None:
-    """Give every engine call one getitem for each output, in their order and in use; edits in place."""
+    """Give every output of every engine call one node that is used, in their order; edits in place."""
     graph = module.graph
     for call in [node for node in graph.nodes if is_execute_plan(node)]:
-        for index, value in reversed(list(enumerate(call.meta["val"]))):
-            items = [user for user in call.users if user.args[1] == index]
-            if items:
-                item, *others = items
-                for other in others:
-                    other.replace_all_uses_with(item)
-                    graph.erase_node(other)
-            else:
-                with graph.inserting_after(call):
-                    item = graph.call_function(operator.getitem, (call, index))
-                item.meta["val"] = value
-            call.append(item)  # Moves it: a delegate's results have the order of their nodes.
+        values = call.meta["val"]
+        outputs = _getitems(call, values) if isinstance(values, Sequence) else [call]
+        for item in outputs:
             if not item.users:
                 with graph.inserting_before(graph.output_node()):
                     graph.call_function(_hold, (item,)).meta["val"] = None
@@ -53,3 +45,22 @@ def release_outputs(module: GraphModule) -> None:
     for node in [node for node in module.graph.nodes if node.target is _hold]:
         module.graph.erase_node(node)
     module.recompile()
+
+
+def _getitems(call: Node, values: Sequence[torch.Tensor]) -> list[Node]:
+    """One getitem for each output, in order right behind the call: so are the results of the delegate."""
+    outputs = []
+    for index, value in reversed(list(enumerate(values))):
+        items = [user for user in call.users if user.args[1] == index]
+        if items:
+            item, *others = items
+            for other in others:
+                other.replace_all_uses_with(item)
+                call.graph.erase_node(other)
+        else:
+            with call.graph.inserting_after(call):
+                item = call.graph.call_function(operator.getitem, (call, index))
+            item.meta["val"] = value
+        call.append(item)
+        outputs.append(item)
+    return outputs

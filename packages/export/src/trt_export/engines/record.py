@@ -105,6 +105,8 @@ def parse_record(state: Sequence[object]) -> EngineRecord:
     metadata = _metadata(slots["metadata"], slots["name"])
     inputs = _bindings(metadata, "inputs", slots["input names"])
     outputs = _bindings(metadata, "outputs", slots["output names"])
+    if not outputs:
+        raise EngineRecordError(f"engine {slots['name']!r} has no outputs; {_REBUILD}")
     return EngineRecord(
         name=slots["name"],
         device_index=_device_index(slots["device"]),

@@ -3,6 +3,10 @@
 ExecuTorch cannot lower a TorchBind object, but it can lower a tensor: the plan is a uint8 buffer of the
 program, and the record goes along as strings. The op is functional, has a fake kernel and no real one; it only
 exists between `rewrite` and the delegate's `preprocess`.
+
+There is an overload for each number of outputs. With `-> Tensor[]` for all of them, ExecuTorch 1.4 takes the
+first output for the list (`EdgeOpArgValidator`): it fixes that output's dynamic first dimension to the example's
+size in silence, and fails on a scalar.
 """
 
 from collections.abc import Sequence
@@ -10,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import Node
 
 from trt_export.engines.expressions import evaluate
@@ -18,8 +23,20 @@ from trt_export.errors import EngineRecordError
 
 OP = "trt_export::execute_plan"
 
-torch.library.define(OP, "(Tensor[] inputs, Tensor plan, str[] record) -> Tensor[]")
-execute_plan = torch.ops.trt_export.execute_plan.default
+
+@lru_cache(maxsize=None)
+def execute_plan(outputs: int) -> OpOverload:
+    """The overload with so many outputs: `(Tensor[] inputs, Tensor plan, str[] record) -> (Tensor, ...)`.
+
+    It gives the bare tensor if there is one output, else a tuple. `plan` is uint8 of shape [plan size];
+    `record` has the 13 strings of `docs/engine-record.md`, with an empty engine slot.
+    """
+    overload = f"outputs_{outputs}"
+    returns = "Tensor" if outputs == 1 else f"({', '.join(['Tensor'] * outputs)})"
+    torch.library.define(f"{OP}.{overload}", f"(Tensor[] inputs, Tensor plan, str[] record) -> {returns}")
+    torch.library.register_fake(f"{OP}.{overload}", _fake_outputs)
+    op: OpOverload = getattr(torch.ops.trt_export.execute_plan, overload)
+    return op
 
 
 @lru_cache(maxsize=64)
@@ -28,26 +45,26 @@ def record_of(strings: tuple[str, ...]) -> EngineRecord:
     return parse_record(strings)
 
 
-@torch.library.register_fake(OP)
-def execute_plan_shapes(
-    inputs: Sequence[torch.Tensor], plan: torch.Tensor, record: Sequence[str]
-) -> list[torch.Tensor]:
-    """Outputs as the record describes them: contiguous, on the CPU, which is where ExecuTorch plans.
+def is_execute_plan(node: Node) -> bool:
+    """Whether a node calls the op, in ATen dialect or in ExecuTorch's Edge dialect."""
+    schema = getattr(node.target, "_schema", None)
+    return node.op == "call_function" and getattr(schema, "name", "") == OP
 
-    Args:
-        inputs: one tensor for each input binding.
-        plan: uint8, shape [plan size].
-        record: the 13 strings of `docs/engine-record.md`, the engine slot empty.
-    """
+
+def _fake_outputs(
+    inputs: Sequence[torch.Tensor], plan: torch.Tensor, record: Sequence[str]
+) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    """Outputs as the record describes them: contiguous, on the CPU, which is where ExecuTorch plans."""
     engine = record_of(tuple(record))
-    sizes = input_sizes(engine, [tensor.shape for tensor in inputs])
-    return [
+    sizes = _input_sizes(engine, [tensor.shape for tensor in inputs])
+    outputs = tuple(
         torch.empty([evaluate(dim, sizes) for dim in output.shape], dtype=getattr(torch, output.dtype))
         for output in engine.outputs
-    ]
+    )
+    return outputs[0] if len(outputs) == 1 else outputs
 
 
-def input_sizes(engine: EngineRecord, shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
+def _input_sizes(engine: EngineRecord, shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
     """The free dimensions of an engine's inputs by name, out of the inputs' shapes."""
     if len(shapes) != len(engine.inputs):
         raise EngineRecordError(
@@ -58,9 +75,3 @@ def input_sizes(engine: EngineRecord, shapes: Sequence[Sequence[Any]]) -> dict[s
         for index, shape in enumerate(shapes)
         for dim, size in enumerate(shape)
     }
-
-
-def is_execute_plan(node: Node) -> bool:
-    """Whether a node calls the op, in ATen dialect or in ExecuTorch's Edge dialect."""
-    schema = getattr(node.target, "_schema", None)
-    return node.op == "call_function" and getattr(schema, "name", "") == OP

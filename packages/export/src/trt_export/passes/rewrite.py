@@ -30,20 +30,33 @@ def rewrite(
     for index, call in enumerate(calls):
         state = states[call.identity]
         node = stage.copies[call.node]
-        fake_mode = detect_fake_mode([value for value in call.node.meta["val"]])
+        fake_mode = detect_fake_mode(list(call.node.meta["val"]))
         plan = stage.add_buffer(_free_name(stage, index), state.plan, fake_mode)
         with stage.graph.inserting_before(node):
             inputs = _distinct(stage, [stage.copies[item] for item in call.inputs])
             replacement = stage.graph.call_function(
-                execute_plan, (inputs, plan, list(state.strings))
+                execute_plan(len(state.record.outputs)), (inputs, plan, list(state.strings))
             )
-        replacement.meta = dict(node.meta)
-        node.replace_all_uses_with(replacement)
-        stage.remove(node)
+        _take_over(stage, node, replacement)
         source = stage.copies[call.source]
         if not source.users:
             stage.remove(source)
     return stage.finish()
+
+
+def _take_over(stage: Stage, node: Node, replacement: Node) -> None:
+    """Put the new call in the place of the old one, which gives a list even of one output."""
+    values = node.meta["val"]
+    replacement.meta = {**node.meta, "val": values[0] if len(values) == 1 else tuple(values)}
+    if len(values) == 1:
+        items = list(node.users)
+        for item in items:
+            item.replace_all_uses_with(replacement)
+            stage.remove(item)
+        if items:
+            replacement.name = items[0].name  # By which the signature knows it, if it is an output.
+    node.replace_all_uses_with(replacement)
+    stage.remove(node)
 
 
 def _free_name(stage: Stage, index: int) -> str:

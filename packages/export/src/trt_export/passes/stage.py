@@ -5,11 +5,19 @@
 """
 
 import copy
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, TensorArgument
+from torch.export.graph_signature import (
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputSpec,
+    TensorArgument,
+)
 from torch.fx import Graph, GraphModule, Node
 
 
@@ -75,9 +83,7 @@ class Stage:
         return ExportedProgram(
             root=GraphModule(source.graph_module, self.graph),
             graph=self.graph,
-            graph_signature=ExportGraphSignature(
-                self._input_specs, list(source.graph_signature.output_specs)
-            ),
+            graph_signature=ExportGraphSignature(self._input_specs, self._output_specs()),
             state_dict=self._state_dict,
             range_constraints=dict(source.range_constraints),
             module_call_graph=[copy.copy(entry) for entry in source.module_call_graph],
@@ -85,6 +91,17 @@ class Stage:
             constants=self._constants,
             verifiers=source.verifiers,
         )
+
+    def _output_specs(self) -> list[OutputSpec]:
+        """The source's, with the names of the nodes that are the outputs now."""
+        (results,) = self.graph.output_node().args
+        assert isinstance(results, Sequence)
+        return [
+            replace(spec, arg=replace(spec.arg, name=node.name))
+            if isinstance(node, Node)
+            else spec
+            for spec, node in zip(self._source.graph_signature.output_specs, results, strict=True)
+        ]
 
     def _first_call(self) -> Node:
         return next(node for node in self.graph.nodes if node.op != "placeholder")
