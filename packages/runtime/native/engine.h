@@ -1,0 +1,44 @@
+#pragma once
+
+#include <torch/custom_class.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "executor.h"
+#include "export.h"
+#include "plan.h"
+#include "record.h"
+
+namespace trt_runtime {
+
+// A plan and its record: `torch.classes.trt_runtime.Engine`. Immutable but for the executor, which
+// the first execution makes.
+class TRT_RUNTIME_API Engine : public torch::CustomClassHolder {
+  public:
+    // Throws RecordError if the record is no good or does not belong to the plan.
+    Engine(Record record, std::shared_ptr<const Plan> plan);
+
+    // From the 13 strings of serialize(). Throws RecordError or PlanError.
+    static c10::intrusive_ptr<Engine> deserialize(const std::vector<std::string>& slots);
+
+    // The full record, the plan in base64.
+    std::vector<std::string> serialize() const;
+
+    const Record& record() const noexcept { return record_; }
+    const std::shared_ptr<const Plan>& plan() const noexcept { return plan_; }
+
+    std::vector<at::Tensor> execute(const std::vector<at::Tensor>& inputs);
+
+  private:
+    std::shared_ptr<Executor> executor();
+
+    const Record record_;
+    const std::shared_ptr<const Plan> plan_;
+    std::mutex executor_mutex_;  // guards the pointer, never the making of an executor
+    std::shared_ptr<Executor> executor_;
+};
+
+}  // namespace trt_runtime

@@ -1,0 +1,134 @@
+#include "plan.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "errors.h"
+
+namespace trt_runtime {
+namespace {
+
+constexpr std::size_t kMagicSize = 4;
+
+struct Magic {
+    std::string_view text;
+    PlanFormat format;
+    std::string_view name;
+};
+
+constexpr std::array<Magic, 3> kMagics = {{
+    {"ortp", PlanFormat::kOnnxRuntime, "onnxruntime"},
+    {"ftrt", PlanFormat::kTensorRt, "tensorrt"},
+    {"vtrt", PlanFormat::kTensorRtRtx, "tensorrt-rtx"},
+}};
+
+// The header of an `onnxruntime` plan, little-endian: docs/engine-record.md, `<4sHHIIQ32s8x`.
+constexpr std::size_t kHeaderSize = 64;
+constexpr std::size_t kPayloadAlignment = 64;
+constexpr std::uint64_t kVersion = 1;
+
+template <std::size_t kBytes>
+std::uint64_t little_endian(const std::span<const std::byte> bytes, const std::size_t offset) {
+    std::uint64_t value = 0;
+    for (std::size_t i = kBytes; i-- > 0;) {
+        value = value << 8 | std::to_integer<std::uint64_t>(bytes[offset + i]);
+    }
+    return value;
+}
+
+// Printable ASCII as it is, anything else as \xNN: a magic in a message must not garble a terminal.
+std::string printable(const std::span<const std::byte> bytes) {
+    constexpr std::string_view kHex = "0123456789abcdef";
+    std::string text;
+    for (const std::byte byte : bytes) {
+        const auto value = std::to_integer<unsigned>(byte);
+        if (value >= 0x20 && value < 0x7f) {
+            text += static_cast<char>(value);
+        } else {
+            text += "\\x";
+            text += kHex[value >> 4];
+            text += kHex[value & 15];
+        }
+    }
+    return text;
+}
+
+PlanFormat detect_format(const std::span<const std::byte> bytes) {
+    const auto magic = bytes.first(std::min(kMagicSize, bytes.size()));
+    for (const Magic& known : kMagics) {
+        if (std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) ==
+            known.text) {
+            return known.format;
+        }
+    }
+    TRT_RUNTIME_CHECK(PlanError, false,
+                      "not a plan: expected the magic 'ortp' (onnxruntime), 'ftrt' (tensorrt) or "
+                      "'vtrt' (tensorrt-rtx) in the first 4 bytes, found '",
+                      printable(magic), "' in ", bytes.size(),
+                      " bytes; pass the bytes that a builder returned");
+}
+
+}  // namespace
+
+std::string_view to_string(const PlanFormat format) {
+    for (const Magic& known : kMagics) {
+        if (known.format == format) return known.name;
+    }
+    TORCH_INTERNAL_ASSERT(false, "a plan format without a name");
+}
+
+PlanFormat parse_plan_format(const std::string_view name) {
+    for (const Magic& known : kMagics) {
+        if (known.name == name) return known.format;
+    }
+    TRT_RUNTIME_CHECK(PlanError, false,
+                      "plan format: expected 'onnxruntime', 'tensorrt' or 'tensorrt-rtx', found '",
+                      name, "'");
+}
+
+Plan::Plan(const std::byte* const data, const std::size_t size, std::shared_ptr<const void> owner)
+    : owner_(std::move(owner)),
+      bytes_(data, size),
+      format_(detect_format(bytes_)),
+      payload_(bytes_) {
+    if (format_ != PlanFormat::kOnnxRuntime) return;
+
+    constexpr std::string_view kMend = "; the plan is damaged or truncated, build it again";
+    TRT_RUNTIME_CHECK(PlanError, size >= kHeaderSize, "onnxruntime plan: expected a header of ",
+                      kHeaderSize, " bytes, found ", size, " bytes", kMend);
+    const std::uint64_t version = little_endian<2>(bytes_, 4);
+    const std::uint64_t flags = little_endian<2>(bytes_, 6);
+    const std::uint64_t payload_offset = little_endian<4>(bytes_, 8);
+    const std::uint64_t provenance_size = little_endian<4>(bytes_, 12);
+    const std::uint64_t payload_size = little_endian<8>(bytes_, 16);
+    TRT_RUNTIME_CHECK(PlanError, version == kVersion,
+                      "onnxruntime plan: expected header version ", kVersion, ", found ", version,
+                      "; install a trt-runtime that reads it: pip install -U trt-runtime");
+    TRT_RUNTIME_CHECK(PlanError, flags == 0, "onnxruntime plan: expected no flags, found ", flags,
+                      "; install a trt-runtime that knows them: pip install -U trt-runtime");
+    // All are below 2^32 here except the sizes, which are only ever subtracted from larger ones, so
+    // nothing can overflow.
+    TRT_RUNTIME_CHECK(PlanError,
+                      payload_offset % kPayloadAlignment == 0 && payload_offset <= size &&
+                          payload_offset >= kHeaderSize + provenance_size,
+                      "onnxruntime plan: expected the payload at a multiple of ", kPayloadAlignment,
+                      " after ", kHeaderSize, " + ", provenance_size,
+                      " bytes of header and provenance and within ", size, " bytes, found offset ",
+                      payload_offset, kMend);
+    TRT_RUNTIME_CHECK(PlanError, payload_size == size - payload_offset,
+                      "onnxruntime plan: expected a payload of ", payload_size,
+                      " bytes that ends the plan, found ", size - payload_offset, " bytes", kMend);
+    payload_ = bytes_.subspan(payload_offset, payload_size);
+    payload_sha256_ = bytes_.subspan(24, 32);
+}
+
+Plan::Plan(std::vector<std::byte> bytes)
+    : Plan([&] {
+          auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+          const std::byte* const data = owner->data();
+          const std::size_t size = owner->size();
+          return Plan(data, size, std::move(owner));
+      }()) {}
+
+}  // namespace trt_runtime

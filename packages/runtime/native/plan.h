@@ -1,0 +1,49 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "export.h"
+
+namespace trt_runtime {
+
+enum class PlanFormat : std::uint8_t { kOnnxRuntime, kTensorRt, kTensorRtRtx };
+
+// "onnxruntime", "tensorrt" or "tensorrt-rtx".
+TRT_RUNTIME_API std::string_view to_string(PlanFormat format);
+// The other way round; throws PlanError for a name that is none of these.
+TRT_RUNTIME_API PlanFormat parse_plan_format(std::string_view name);
+
+// The bytes of a built engine. They never change and never move; `owner` keeps them alive.
+//
+// Making one reads the header and nothing else. It throws PlanError when the bytes are no plan that
+// this library knows or, for `onnxruntime` plans, when the header contradicts the size. NVIDIA does
+// not document the headers of the other two, so only their magic is looked at.
+class TRT_RUNTIME_API Plan {
+  public:
+    Plan(const std::byte* data, std::size_t size, std::shared_ptr<const void> owner);
+    explicit Plan(std::vector<std::byte> bytes);
+
+    std::span<const std::byte> bytes() const noexcept { return bytes_; }
+    std::size_t size() const noexcept { return bytes_.size(); }
+    PlanFormat format() const noexcept { return format_; }
+
+    // What the executor reads: the ONNX model of an `onnxruntime` plan, else the whole plan.
+    std::span<const std::byte> payload() const noexcept { return payload_; }
+    // sha256 of the payload as the header has it; empty where the header has none.
+    std::span<const std::byte> payload_sha256() const noexcept { return payload_sha256_; }
+
+  private:
+    std::shared_ptr<const void> owner_;
+    std::span<const std::byte> bytes_;
+    PlanFormat format_;
+    std::span<const std::byte> payload_;
+    std::span<const std::byte> payload_sha256_;
+};
+
+}  // namespace trt_runtime

@@ -1,0 +1,63 @@
+"""TensorRT (or ONNX Runtime) engines as PyTorch objects: hold, save, trace and run them."""
+
+from .errors import (
+    ExecutionError,
+    ExecutorUnavailableError,
+    InputError,
+    LibraryMismatchError,
+    PlanError,
+    RecordError,
+    TrtRuntimeError,
+)
+from .loading import load as _load
+
+_native = _load()
+
+# These need the library.
+from . import executors as _executors  # noqa: E402
+from . import tracing as _tracing  # noqa: E402
+from .engine import Engine  # noqa: E402
+from .info import AliasedIO, Binding, EngineInfo, PlanInfo  # noqa: E402
+
+_executors.register()
+_tracing.register()
+
+__version__: str = _native.build_info()["version"]
+
+__all__ = [
+    "AliasedIO",
+    "Binding",
+    "Engine",
+    "EngineInfo",
+    "ExecutionError",
+    "ExecutorUnavailableError",
+    "InputError",
+    "LibraryMismatchError",
+    "PlanError",
+    "PlanInfo",
+    "RecordError",
+    "TrtRuntimeError",
+    "__version__",
+    "capabilities",
+    "stats",
+]
+
+
+def capabilities() -> frozenset[str]:
+    """Return what the engines of this build can do beyond the baseline, by name; nothing in 0.1."""
+    return frozenset()
+
+
+def stats() -> dict[str, int]:
+    """Return what this process has done to engines since it started, exact, counted natively.
+
+    - ``serializations``: full records with a plan that were produced (`Engine.serialize`, pickling,
+      deepcopy, tracing).
+    - ``deserializations``: engines made of such a record (unpickling, deepcopy, tracing,
+      `Engine.deserialize`).
+    - ``base64_encodes``, ``base64_decodes``: plans that went through base64.
+    - ``plan_copies``: other full copies of a plan's bytes: a buffer that could still change given to
+      `Engine.from_plan`, the model that ONNX Runtime is given.
+    - ``executor_loads``: plans that were deserialized to run, one per engine that has run.
+    """
+    return dict(_native.stats())

@@ -1,0 +1,132 @@
+"""`Engine`: the typed face of the native engine object."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import _native
+from .errors import PlanError
+from .info import EngineInfo, PlanInfo
+from .record import fields_from_info, info_from_fields
+
+_Buffer = Any  # bytes, bytearray, memoryview, mmap, numpy array: whatever has the buffer protocol
+
+
+class Engine:
+    """A plan and its record. Lazy: the plan is deserialized by the first call.
+
+    Calling it runs it: ``engine(*tensors)`` takes the tensors of `EngineInfo.inputs` and returns those
+    of `EngineInfo.outputs`. It may be called from several threads.
+    """
+
+    __slots__ = ("_info", "_object")
+
+    def __init__(self, script_object: torch.ScriptObject) -> None:
+        """Wrap an engine object; `from_script_object` is the same by name."""
+        self._object = script_object
+        self._info: EngineInfo | None = None
+
+    @classmethod
+    def from_plan(
+        cls, plan: str | os.PathLike[str] | _Buffer, record: Mapping[str, Any] | EngineInfo
+    ) -> Engine:
+        """Make an engine; nothing is deserialized and no GPU is needed.
+
+        Args:
+            plan: the plan's bytes, or the path of a file of them, which is read. ``bytes`` and the
+                `plan` of another engine are held, not copied; any buffer that could still change is
+                copied once.
+            record: as in docs/engine-record.md, "Record as a mapping". Without ``plan`` in it the
+                plan's size and sha256 are computed here, which reads all of it.
+
+        Raises:
+            RecordError: the record is no good.
+            PlanError: the plan is no plan, or not the record's.
+            OSError: the file cannot be read.
+
+        """
+        native_plan = _hold(plan)
+        info = record if isinstance(record, EngineInfo) else EngineInfo.from_mapping(record)
+        if info.plan is None:
+            view = memoryview(native_plan)
+            digest = hashlib.sha256(view).hexdigest()
+            info = replace(info, plan=PlanInfo(native_plan.format, view.nbytes, digest))
+        return cls(_native.make_engine(native_plan, fields_from_info(info)))
+
+    @classmethod
+    def from_script_object(cls, script_object: torch.ScriptObject) -> Engine:
+        """Wrap the engine object of a program, such as ``program.constants["engine"]``."""
+        return cls(script_object)
+
+    @classmethod
+    def deserialize(cls, slots: Sequence[str]) -> Engine:
+        """Make an engine of what `serialize` returned; raises RecordError or PlanError."""
+        return cls(_native.deserialize_engine(list(slots)))
+
+    @property
+    def script_object(self) -> torch.ScriptObject:
+        """The native object, ``torch.classes.trt_runtime.Engine``: what graphs and programs hold."""
+        return self._object
+
+    @property
+    def info(self) -> EngineInfo:
+        """The record; touches no byte of the plan."""
+        if self._info is None:
+            self._info = info_from_fields(_native.engine_fields(self._object))
+        return self._info
+
+    @property
+    def plan(self) -> memoryview:
+        """The plan's bytes: read-only, no copy; keeps them alive."""
+        return memoryview(_native.engine_plan(self._object))
+
+    def serialize(self) -> list[str]:
+        """Return the 13 strings of docs/engine-record.md, the plan in base64: slow and large."""
+        slots: list[str] = self._object.serialize()  # type: ignore[attr-defined]
+        return slots
+
+    def __call__(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
+        """Run the engine.
+
+        Raises:
+            InputError: the inputs are not what the record says.
+            PlanError: the plan is damaged; found by the first call.
+            ExecutorUnavailableError: nothing here can run it.
+            ExecutionError: it was run and failed.
+
+        """
+        outputs: list[torch.Tensor] = torch.ops.trt_runtime.execute_engine(list(inputs), self._object)
+        return outputs
+
+    def __reduce__(self) -> tuple[Any, tuple[list[str]]]:
+        return Engine.deserialize, (self.serialize(),)
+
+    def __repr__(self) -> str:
+        info = self.info
+        plan = info.plan
+        assert plan is not None  # checked when the engine was made
+        return f"<trt_runtime.Engine '{info.name}' {plan.format} {plan.size} bytes on {info.device}>"
+
+
+def _hold(plan: Any) -> _native.Plan:
+    if isinstance(plan, (str, os.PathLike)):
+        return _native.share_plan(Path(plan).read_bytes())
+    try:
+        view = memoryview(plan)
+    except TypeError:
+        raise PlanError(
+            f"plan: expected a path or bytes, found {type(plan).__name__}; pass what the builder returned"
+        ) from None
+    if not view.c_contiguous:
+        raise PlanError("plan: expected contiguous bytes, found a strided view; pass bytes(view)")
+    # Only these can never change. A read-only view of something else may have a writer elsewhere.
+    if type(view.obj) in (bytes, _native.Plan):
+        return _native.share_plan(view.cast("B"))
+    return _native.copy_plan(view.cast("B"))

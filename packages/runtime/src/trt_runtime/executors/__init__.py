@@ -1,0 +1,13 @@
+"""Executors: what runs a plan. The native library calls `base.load` at an engine's first execution."""
+
+from __future__ import annotations
+
+from .. import _native
+from .base import check, load
+from ..info import PLAN_FORMATS
+
+
+def register() -> None:
+    """Hand the executors of every plan format to the native library."""
+    for plan_format in PLAN_FORMATS:
+        _native.register_executor(plan_format, check, load)

@@ -1,0 +1,99 @@
+"""From a record and a plan to something that runs, the same way for every plan format."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+
+from .. import _native
+from ..checking import ShapeChecker
+from ..errors import ExecutorUnavailableError, PlanError
+from ..info import EngineInfo
+from ..record import check_plan, info_from_fields
+from .onnxruntime import OnnxRuntimeExecutor
+from .tensorrt import TensorRTExecutor
+
+
+class Executor(Protocol):
+    """Runs one plan; from several threads at once."""
+
+    def run(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
+        """Compute ``outputs`` in place.
+
+        Both are contiguous, on the record's device, of its dtypes and checked shapes.
+        Raises ExecutionError.
+        """
+
+
+EXECUTORS: Mapping[str, Callable[[EngineInfo, _native.Plan], Executor]] = {
+    "onnxruntime": OnnxRuntimeExecutor,
+    "tensorrt": TensorRTExecutor,
+    "tensorrt-rtx": TensorRTExecutor,
+}
+
+
+def check(fields: Mapping[str, Any], plan_format: str, plan_size: int) -> None:
+    """Check a record when an engine is made of it; raises RecordError or PlanError."""
+    check_plan(info_from_fields(fields), plan_format, plan_size)
+
+
+def load(fields: Mapping[str, Any], plan: _native.Plan) -> Runner:
+    """Deserialize a plan.
+
+    Raises:
+        PlanError: its bytes are not those that the record was made for.
+        ExecutorUnavailableError: nothing here can run it.
+
+    """
+    info = info_from_fields(fields)
+    for flag in ("requires_output_allocator", "requires_native_multidevice", "aliased_io"):
+        if getattr(info, flag):
+            raise ExecutorUnavailableError(
+                f"engine '{info.name}': expected an engine without {flag}, found one with it; this "
+                f"trt-runtime ({_native.build_info()['version']}) cannot run it: build it without, or "
+                "pip install -U trt-runtime"
+            )
+    _verify(info, plan)
+    return Runner(info, EXECUTORS[plan.format](info, plan))
+
+
+def _verify(info: EngineInfo, plan: _native.Plan) -> None:
+    assert info.plan is not None  # checked when the engine was made
+    view = memoryview(plan)
+    _compare(info.name, "plan", info.plan.sha256, hashlib.sha256(view).hexdigest())
+    # A record made of a damaged plan has the damaged plan's hash; the builder's is in the header.
+    if plan.payload_sha256:
+        payload = hashlib.sha256(view[plan.payload_offset :]).hexdigest()
+        _compare(info.name, "payload of the plan", plan.payload_sha256.hex(), payload)
+
+
+def _compare(engine: str, what: str, expected: str, found: str) -> None:
+    if expected != found:
+        raise PlanError(
+            f"engine '{engine}': expected the sha256 {expected} of the {what}, found {found}; the plan "
+            "is damaged or belongs to another record: build it again"
+        )
+
+
+class Runner:
+    """An executor behind the checks of the record; what the native engine calls."""
+
+    def __init__(self, info: EngineInfo, executor: Executor) -> None:
+        self._checker = ShapeChecker(info)
+        self._executor = executor
+        self._device = torch.device(info.device)
+        self._dtypes = [binding.torch_dtype for binding in info.outputs]
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Check, allocate and run; raises InputError or ExecutionError."""
+        shapes = self._checker.output_shapes(inputs)
+        outputs = [
+            torch.empty(shape, dtype=dtype, device=self._device)  # type: ignore[arg-type]
+            for shape, dtype in zip(shapes, self._dtypes, strict=True)
+        ]
+        # Executors read memory by address: a lazy negation must be carried out, strides straightened.
+        self._executor.run([tensor.resolve_neg().contiguous() for tensor in inputs], outputs)
+        return outputs

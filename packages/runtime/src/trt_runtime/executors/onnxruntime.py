@@ -1,0 +1,120 @@
+"""Runs `onnxruntime` plans on the CPU, on torch's own memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from .. import _native
+from ..errors import ExecutionError, ExecutorUnavailableError, PlanError
+from ..info import Binding, EngineInfo
+
+# torch name: (ONNX's TensorProto.DataType, ONNX Runtime's name of it)
+_TYPES: Mapping[str, tuple[int, str]] = {
+    "float32": (1, "tensor(float)"),
+    "uint8": (2, "tensor(uint8)"),
+    "int8": (3, "tensor(int8)"),
+    "int16": (5, "tensor(int16)"),
+    "int32": (6, "tensor(int32)"),
+    "int64": (7, "tensor(int64)"),
+    "bool": (9, "tensor(bool)"),
+    "float16": (10, "tensor(float16)"),
+    "float64": (11, "tensor(double)"),
+}
+_SILENT = 4  # log severity "fatal": what goes wrong is in the exception that we raise
+
+
+class OnnxRuntimeExecutor:
+    """An ONNX Runtime session over the ONNX model of a plan."""
+
+    def __init__(self, info: EngineInfo, plan: _native.Plan) -> None:
+        """Make the session. Copies the model once: ONNX Runtime takes nothing but ``bytes``.
+
+        Raises:
+            ExecutorUnavailableError: onnxruntime is missing, or the engine is not for its CPU kernels.
+            PlanError: the model does not load, or its inputs and outputs are not the record's.
+
+        """
+        _check_supported(info)
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise ExecutorUnavailableError(
+                f"engine '{info.name}': expected the package onnxruntime to run it, found: {error}; "
+                "pip install 'onnxruntime>=1.32,<2'"
+            ) from error
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = _SILENT
+        # As many threads as torch was told to use. Left to itself ONNX Runtime takes all cores and
+        # pins its threads, which fails noisily in containers.
+        options.intra_op_num_threads = torch.get_num_threads()
+        options.inter_op_num_threads = 1
+        model = bytes(memoryview(plan)[plan.payload_offset :])
+        _native.count_plan_copy()
+        try:
+            self._session = onnxruntime.InferenceSession(
+                model, options, providers=["CPUExecutionProvider"], enable_fallback=0
+            )
+        except Exception as error:  # a dozen classes of the extension module, without a common base
+            raise PlanError(
+                f"engine '{info.name}': expected an ONNX model that ONNX Runtime "
+                f"{onnxruntime.__version__} loads, found: {error}; build the engine again"
+            ) from error
+        # The session keeps the bytes for a provider fallback that is switched off above.
+        vars(self._session).pop("_model_bytes", None)
+        self._name = info.name
+        self._inputs = [(binding.name, _TYPES[binding.dtype][0]) for binding in info.inputs]
+        self._outputs = [(binding.name, _TYPES[binding.dtype][0]) for binding in info.outputs]
+        _compare(info.name, "inputs", info.inputs, self._session.get_inputs())
+        _compare(info.name, "outputs", info.outputs, self._session.get_outputs())
+
+    def run(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
+        """Compute ``outputs`` in place; raises ExecutionError."""
+        binding = self._session.io_binding()
+        try:
+            for (name, element), tensor in zip(self._inputs, inputs, strict=True):
+                binding.bind_input(name, "cpu", 0, element, tuple(tensor.shape), _address(tensor))
+            for (name, element), tensor in zip(self._outputs, outputs, strict=True):
+                binding.bind_output(name, "cpu", 0, element, tuple(tensor.shape), _address(tensor))
+            self._session.run_with_iobinding(binding)
+        except Exception as error:
+            shapes = [list(tensor.shape) for tensor in inputs]
+            raise ExecutionError(
+                f"engine '{self._name}': expected ONNX Runtime to run it on inputs of the shapes {shapes} "
+                f"into outputs of {[list(tensor.shape) for tensor in outputs]}, found: {error}"
+            ) from error
+
+
+# An empty tensor has no address, and ONNX Runtime refuses a null one though it reads nothing there.
+_NOTHING = torch.empty(1)
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.data_ptr() or _NOTHING.data_ptr()
+
+
+def _check_supported(info: EngineInfo) -> None:
+    if info.device != "cpu":
+        raise ExecutorUnavailableError(
+            f"engine '{info.name}': expected the device cpu for an onnxruntime plan, found "
+            f"{info.device}; build the engine for the CPU, or with a TensorRT builder"
+        )
+    for binding in (*info.inputs, *info.outputs):
+        if binding.dtype not in _TYPES:
+            raise ExecutorUnavailableError(
+                f"engine '{info.name}', binding '{binding.name}': expected one of {', '.join(_TYPES)}, "
+                f"found {binding.dtype}, for which ONNX Runtime has no CPU kernels; use float32 or "
+                "float16, or a TensorRT builder"
+            )
+
+
+def _compare(engine: str, what: str, bindings: Sequence[Binding], nodes: Sequence[Any]) -> None:
+    expected = [(binding.name, _TYPES[binding.dtype][1]) for binding in bindings]
+    found = [(node.name, node.type) for node in nodes]
+    if sorted(expected) != sorted(found):
+        raise PlanError(
+            f"engine '{engine}': expected the {what} {expected} of the record, found {found} in the "
+            "ONNX model; the plan belongs to another record: build it again"
+        )

@@ -1,0 +1,72 @@
+"""Lets torch.export trace an engine: the class and the operator as they look without data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._higher_order_ops.effects import _register_effectful_op
+from torch._library.fake_class_registry import FakeScriptObject, has_fake_class, register_fake_class
+
+from . import _native
+from .checking import ShapeChecker
+from .record import info_from_fields
+
+_CLASS = "trt_runtime::Engine"
+_OPERATOR = "trt_runtime::execute_engine"
+
+
+class FakeEngine:
+    """What stands for an engine in a traced program: its record."""
+
+    def __init__(self, slots: list[str]) -> None:
+        # Strict export looks for an attribute per name that `__obj_flatten__` gives.
+        self.record = slots
+        self.info = info_from_fields(_native.parse_record(slots))
+
+    @classmethod
+    def __obj_unflatten__(cls, flattened: tuple[tuple[str, Any], ...]) -> FakeEngine:  # noqa: N807
+        """Make one of what the engine's ``__obj_flatten__`` returned."""
+        return cls(dict(flattened)["record"])
+
+    def serialize(self) -> list[str]:
+        """As the engine's: torch looks for each of its methods here."""
+        return self.record
+
+
+def execute_engine(inputs: list[torch.Tensor], engine: Any) -> list[torch.Tensor]:
+    """Return empty outputs of the dtypes and shapes that ``engine`` would return for ``inputs``.
+
+    Raises:
+        InputError: the inputs are not what the record says.
+
+    """
+    if isinstance(engine, FakeScriptObject):
+        info = engine.wrapped_obj.info
+    else:
+        info = info_from_fields(_native.engine_fields(engine))
+    shapes = ShapeChecker(info).output_shapes(inputs)
+    return [
+        inputs[0].new_empty(shape, dtype=binding.torch_dtype)
+        for binding, shape in zip(info.outputs, shapes, strict=True)
+    ]
+
+
+def register() -> None:
+    """Tell torch of both; once per process, however often the package is imported."""
+    if has_fake_class(f"__torch__.torch.classes.{_CLASS.replace('::', '.')}"):
+        return
+    register_fake_class(_CLASS, FakeEngine)
+    torch.library.register_fake(_OPERATOR, execute_engine)
+    operator = torch.ops.trt_runtime.execute_engine.default
+    # With a fake engine torch dispatches in Python, where the native autograd kernel is out of reach.
+    operator.py_impl(torch._C.DispatchKey.Autograd)(_below_autograd)
+    # An operator that takes an object counts as effectful: decompositions would wrap its node in
+    # `with_effects`, and passes that look for it would find nothing. An engine has no side effect.
+    _register_effectful_op(operator, None)
+
+
+def _below_autograd(inputs: list[torch.Tensor], engine: Any) -> list[torch.Tensor]:
+    with torch._C._AutoDispatchBelowAutograd():
+        outputs: list[torch.Tensor] = torch.ops.trt_runtime.execute_engine.default(inputs, engine)
+        return outputs
