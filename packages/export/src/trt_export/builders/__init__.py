@@ -1,0 +1,42 @@
+"""Builders: each makes plans of one format from the ONNX model of a partition."""
+
+from collections.abc import Sequence
+
+from trt_export.builders.base import Binding, Builder, BuildRequest, NodeRefusal, NodesRefused
+from trt_export.builders.onnx_file import OnnxFile
+from trt_export.builders.onnxruntime import OnnxRuntimeBuilder
+from trt_export.builders.tensorrt import TensorRTBuilder
+from trt_export.errors import ComputeCapabilityError, UnknownBuilderError
+
+__all__ = [
+    "BUILDER_NAMES",
+    "Binding",
+    "BuildRequest",
+    "Builder",
+    "NodeRefusal",
+    "NodesRefused",
+    "OnnxFile",
+    "get_builder",
+]
+
+BUILDER_NAMES = ("onnxruntime", "tensorrt-rtx", "tensorrt")
+
+
+def get_builder(name: str, compute_capabilities: Sequence[str] | None = None) -> Builder:
+    """Return the builder of that name.
+
+    Raises:
+        UnknownBuilderError: there is none of that name.
+        MissingBuilderError: its package is not installed.
+        ComputeCapabilityError: the capabilities are not for this builder, or not ones that it builds for.
+    """
+    if name == "onnxruntime":
+        if compute_capabilities is not None:
+            raise ComputeCapabilityError(
+                "builder onnxruntime runs on the CPU and takes no compute capabilities: leave them out, "
+                'or build for a GPU (builder="tensorrt-rtx")'
+            )
+        return OnnxRuntimeBuilder()
+    if name in ("tensorrt-rtx", "tensorrt"):
+        return TensorRTBuilder(name, compute_capabilities)
+    raise UnknownBuilderError(f"there is no builder {name!r}; builders: {', '.join(BUILDER_NAMES)}")

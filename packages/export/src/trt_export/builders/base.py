@@ -1,0 +1,83 @@
+"""What every builder offers: it judges the ONNX model of a partition node by node and turns it into a plan."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trt_export.builders.onnx_file import OnnxFile
+
+
+@dataclass(frozen=True)
+class Binding:
+    """An input or output of an engine.
+
+    `dtype` is torch's name without `torch.`. `shape` has an integer per static dimension and an expression over the
+    input dimensions (docs/engine-record.md) per dynamic one. `min`, `opt` and `max` are the sizes that an input may
+    have, one per dimension; they are empty for an output.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    min: tuple[int, ...] = ()
+    opt: tuple[int, ...] = ()
+    max: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """One partition on its way to a plan: its name, its ONNX model, and its bindings in the model's order."""
+
+    name: str
+    model: OnnxFile
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
+
+
+@dataclass(frozen=True)
+class NodeRefusal:
+    """A node of the ONNX model that the builder cannot take. `onnx_node` is None if the builder names none."""
+
+    onnx_node: str | None
+    reason: str
+
+
+class NodesRefused(Exception):  # noqa: N818  (a message to `compile`, which takes the nodes out: not an error)
+    """Raised by `Builder.build` if only building shows that nodes cannot be taken."""
+
+    def __init__(self, refusals: Sequence[NodeRefusal]) -> None:
+        super().__init__("; ".join(refusal.reason for refusal in refusals))
+        self.refusals = tuple(refusals)
+
+
+class Builder(ABC):
+    """Makes plans. A builder holds its options and no other state, so one instance serves any number of programs.
+
+    `name` is what `compile(builder=...)` takes; `refused_dtypes` maps torch dtype names to the reason why no binding
+    or value of that type may reach this builder.
+    """
+
+    name: str
+    refused_dtypes: Mapping[str, str]
+
+    @abstractmethod
+    def device(self, tensors_on: str) -> str:
+        """Return the device (`"cpu"`, `"cuda:N"`) of an engine made from nodes whose tensors are on `tensors_on`."""
+
+    @abstractmethod
+    def provenance(self) -> dict[str, Any]:
+        """Return what the record and the plan say of the builder: `builder`, `builder_version` and its options."""
+
+    @abstractmethod
+    def check(self, request: BuildRequest) -> list[NodeRefusal]:
+        """Ask the real parser or runtime which nodes it refuses; an empty list means that it takes the model."""
+
+    @abstractmethod
+    def build(self, request: BuildRequest) -> bytes:
+        """Make the plan.
+
+        Raises:
+            NodesRefused: the model passed `check`, and building it shows nodes that cannot be taken.
+            BuildFailedError: the builder failed and names no node.
+        """

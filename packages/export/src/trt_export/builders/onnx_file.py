@@ -1,0 +1,124 @@
+"""Writes ONNX models without copying their weights: the weights stay in torch's memory until they are written.
+
+`onnx_ir.to_proto` would copy every weight into the protobuf message, and serializing that message copies them again.
+Protobuf defines that concatenated messages are merged, so a weight can be appended to the serialized model as a
+message of its own: a few header bytes, then the weight's own memory.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+# Weights up to this size (bytes) may be shape or axis arguments, which parsers want to see as constants.
+_SMALL = 1024
+
+# Field numbers of onnx.proto: ModelProto.graph, GraphProto.initializer, TensorProto.raw_data; wire type 2 (length).
+_GRAPH_TAG = bytes([7 << 3 | 2])
+_INITIALIZER_TAG = bytes([5 << 3 | 2])
+_RAW_DATA_TAG = bytes([9 << 3 | 2])
+
+_PROTOBUF_LIMIT = 2**31 - 1
+
+
+class OnnxFile:
+    """An ONNX model whose weights are written from where they are."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self._weights: dict[str, ir.TensorProtocol] = {}
+        values = dict(model.graph.initializers)
+        for name, value in values.items():
+            assert value.const_value is not None
+            self._weights[name] = value.const_value
+        model.graph.initializers.clear()
+        try:
+            self._graph: onnx.ModelProto = ir.to_proto(model)
+        finally:
+            model.graph.initializers.update(values)
+
+    @property
+    def weights_size(self) -> int:
+        """Bytes of all weights together."""
+        return sum(weight.nbytes for weight in self._weights.values())
+
+    @property
+    def fits_one_file(self) -> bool:
+        """Whether the model can be one self-contained file: protobuf ends at 2 GiB."""
+        return self.weights_size + self._graph.ByteSize() + 1024 * len(self._weights) < _PROTOBUF_LIMIT
+
+    def node_names(self) -> list[str]:
+        """Names of the model's nodes, in order."""
+        return [node.name for node in self._graph.graph.node]
+
+    def producer(self, value: str) -> str | None:
+        """Name of the node that makes `value`; None for an input."""
+        return next((node.name for node in self._graph.graph.node if value in node.output), None)
+
+    def chunks(self) -> list[memoryview]:
+        """Return the self-contained model as consecutive pieces; those of the weights are views of their memory."""
+        pieces = [memoryview(self._graph.SerializeToString())]
+        for name, weight in self._weights.items():
+            head = onnx.TensorProto(name=name, data_type=int(weight.dtype), dims=_dims(weight)).SerializeToString()
+            data = _memory(weight)
+            head += _RAW_DATA_TAG + _varint(data.nbytes)
+            initializer = _INITIALIZER_TAG + _varint(len(head) + data.nbytes)
+            graph = _GRAPH_TAG + _varint(len(initializer) + len(head) + data.nbytes)
+            pieces += [memoryview(graph + initializer + head), data]
+        return pieces
+
+    def without_weights(self) -> onnx.ModelProto:
+        """Return a model of the same nodes whose large weights are inputs: what a check of the nodes needs."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self._graph)
+        for name, weight in self._weights.items():
+            if weight.nbytes <= _SMALL:
+                model.graph.initializer.append(
+                    onnx.TensorProto(
+                        name=name, data_type=int(weight.dtype), dims=_dims(weight), raw_data=_memory(weight).tobytes()
+                    )
+                )
+            else:
+                model.graph.input.append(onnx.helper.make_tensor_value_info(name, int(weight.dtype), _dims(weight)))
+        return model
+
+    def write(self, directory: Path) -> Path:
+        """Write `model.onnx` and its weights as external data into `directory`; there is no limit to their size."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self._graph)
+        with open(directory / "weights", "wb") as file:
+            for name, weight in self._weights.items():
+                tensor = model.graph.initializer.add(name=name, data_type=int(weight.dtype), dims=_dims(weight))
+                data = _memory(weight)
+                if data.nbytes <= _SMALL:
+                    tensor.raw_data = data.tobytes()
+                    continue
+                tensor.data_location = onnx.TensorProto.EXTERNAL
+                for key, value in (("location", "weights"), ("offset", file.tell()), ("length", data.nbytes)):
+                    tensor.external_data.add(key=key, value=str(value))
+                file.write(data)
+        path = directory / "model.onnx"
+        path.write_bytes(model.SerializeToString())
+        return path
+
+
+def _memory(weight: ir.TensorProtocol) -> memoryview:
+    """Return the weight's bytes, row by row: its own memory if it is contiguous, else a copy."""
+    array = np.ascontiguousarray(weight.numpy())
+    return memoryview(array.reshape(-1).view(np.uint8))
+
+
+def _dims(weight: ir.TensorProtocol) -> list[int]:
+    return [int(size) for size in weight.shape]
+
+
+def _varint(number: int) -> bytes:
+    return bytes(_septets(number))
+
+
+def _septets(number: int) -> Iterator[int]:
+    while number > 127:
+        yield number & 127 | 128
+        number >>= 7
+    yield number

@@ -1,0 +1,69 @@
+"""The builder that runs anywhere: its plan is the ONNX model itself, which ONNX Runtime executes on the CPU."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import onnxruntime
+
+from trt_export.builders.base import Builder, BuildRequest, NodeRefusal
+from trt_export.builders.onnx_file import OnnxFile
+from trt_export.errors import BuildFailedError
+from trt_export.plan import write_onnxruntime_plan
+
+_QUIET = 4  # only fatal messages: what a session refuses is in the exception already
+
+
+class OnnxRuntimeBuilder(Builder):
+    """Makes `onnxruntime` plans: our header and the partition's ONNX model. Needs no GPU and no TensorRT."""
+
+    name = "onnxruntime"
+    refused_dtypes: Mapping[str, str] = {
+        "bfloat16": "ONNX Runtime's CPU kernels have no bfloat16: convert the model to float32 or float16, "
+        'or build for TensorRT (builder="tensorrt-rtx")'
+    }
+
+    def device(self, tensors_on: str) -> str:
+        """Return `"cpu"`: ONNX Runtime runs on the CPU here, wherever the tensors of the program are."""
+        return "cpu"
+
+    def provenance(self) -> dict[str, Any]:
+        """Return the builder's name and ONNX Runtime's version."""
+        return {"builder": self.name, "builder_version": onnxruntime.__version__}
+
+    def check(self, request: BuildRequest) -> list[NodeRefusal]:
+        """Open a session over the model without its weights: it looks up the kernel of every node."""
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = _QUIET
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        model = request.model.without_weights().SerializeToString()
+        try:
+            onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's exceptions have no common base but this
+            return [NodeRefusal(_named_node(str(error), request.model), f"ONNX Runtime: {_first_line(error)}")]
+        return []
+
+    def build(self, request: BuildRequest) -> bytes:
+        """Write the model behind our header.
+
+        Raises:
+            BuildFailedError: the model has 2 GiB or more, which one ONNX file cannot hold.
+        """
+        if not request.model.fits_one_file:
+            raise BuildFailedError(
+                f"the weights of {request.name} have {request.model.weights_size} bytes, and one ONNX model cannot hold "
+                '2 GiB or more: split the model, or build it for TensorRT (builder="tensorrt-rtx")'
+            )
+        return write_onnxruntime_plan(request.model.chunks(), self.provenance())
+
+
+def _named_node(message: str, model: OnnxFile) -> str | None:
+    """Return the model's node that the message names: longest name first, for one may be part of another."""
+    for name in sorted(model.node_names(), key=len, reverse=True):
+        if name and re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", message):
+            return name
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,154 @@
+"""`compile`: from a PyTorch program to one that calls engines."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import sympy
+import torch
+from torch.export import ExportedProgram
+
+from trt_export.builders import Builder, get_builder
+from trt_export.compiling import torch_onnx
+from trt_export.compiling.bounds import DynamicBounds
+from trt_export.compiling.engines import EngineMaker
+from trt_export.compiling.report import CompileReport, EngineSummary, LeftNode, Phase, ProgressCallback
+from trt_export.compiling.splice import BuiltPartition, splice
+from trt_export.compiling.subprogram import Source
+from trt_export.compiling.support import is_computation
+from trt_export.errors import NothingToCompileError, TrtExportError
+
+_log = logging.getLogger("trt_export")
+
+
+def compile(
+    exported_program: ExportedProgram,
+    *,
+    builder: str | Builder = "onnxruntime",
+    compute_capabilities: Sequence[str] | None = None,
+    dynamic: Mapping[str, Sequence[int]] | None = None,
+    on_report: Callable[[CompileReport], None] | None = None,
+    on_progress: ProgressCallback | None = None,
+) -> ExportedProgram:
+    """Replace all parts of a program that the builder takes by calls of engines; the rest stays in PyTorch.
+
+    The result has the source's inputs, outputs, names and dynamic shapes. It runs in PyTorch, by itself or as
+    `.module()`, and `torch.export.save` writes it with its engines. The source is not changed, and running the
+    result does not change the source's buffers. The result is for inference: it has no gradients.
+
+    Args:
+        exported_program: what `torch.export.export` or `torch.export.load` returned.
+        builder: `"onnxruntime"` (runs on any CPU), `"tensorrt-rtx"` (needs no GPU to build), `"tensorrt"` (needs the
+            GPU that it builds for), or a `Builder`.
+        compute_capabilities: for `tensorrt-rtx`, the GPUs to build for, as `["8.6", "12.0"]`; None means all that it
+            can build every type for.
+        dynamic: `(min, opt, max)` sizes of dynamic dimensions: needed for those that were exported without a maximum,
+            allowed for all. A dimension is called `"<input>.<dimension>"` (`"tokens.1"`), by the name of its
+            `torch.export.Dim`, or by its symbol (`"s31"`).
+        on_report: called once with what became of the program. Without it, what stays in PyTorch is logged as a warning
+            of the logger `trt_export`.
+        on_progress: called with the phase, the steps done and the steps that there are.
+
+    Returns:
+        A new program; its engines are `trt_runtime.Engine` objects in `constants`.
+
+    Raises:
+        UnknownBuilderError, MissingBuilderError, ComputeCapabilityError: see `get_builder`.
+        UnboundedDimensionError, DynamicShapeError: see `dynamic`.
+        NothingToCompileError: no part of the program can be in an engine; the message has the reasons.
+        BuildFailedError: the builder failed; the message has its log.
+    """
+    if not isinstance(exported_program, ExportedProgram):
+        raise TrtExportError(
+            f"expected an ExportedProgram, got {type(exported_program).__name__}: call torch.export.export(...) first"
+        )
+    maker = builder if isinstance(builder, Builder) else get_builder(builder, compute_capabilities)
+    clock = _Clock(on_progress)
+    bounds = DynamicBounds(exported_program, dynamic)
+    clock.step("decompose", 0, 1)
+    program = _decompose(exported_program)
+    engines = EngineMaker(Source.of(program), maker, bounds, clock.step)
+    computations = [node for node in program.graph.nodes if is_computation(node)]
+    built = engines.make()
+    taken = {node for partition in built for node in partition.subprogram.nodes}
+    left = tuple(
+        LeftNode(node.name, str(node.target), engines.reasons.get(node, "its result is not used"))
+        for node in computations
+        if node not in taken
+    )
+    if not built:
+        raise NothingToCompileError(f"no part of the program can become a {maker.name} engine:\n{_listed(left)}")
+    summaries = tuple(_summary(partition) for partition in built)
+    clock.step("splice", 0, 1)
+    compiled = splice(program, built, bounds.constraints(program))
+    report = CompileReport(maker.name, summaries, left, clock.stop())
+    if on_report is not None:
+        on_report(report)
+    elif left:
+        _log.warning("%d of %d operators stay in PyTorch:\n%s", len(left), len(computations), _listed(left))
+    return compiled
+
+
+class _Clock:
+    """Passes progress on and keeps the time of each phase."""
+
+    def __init__(self, callback: ProgressCallback | None) -> None:
+        self._callback = callback
+        self._seconds: Counter[str] = Counter()
+        self._phase: Phase | None = None
+        self._since = 0.0
+
+    def step(self, phase: Phase, done: int, total: int) -> None:
+        self.stop()
+        self._phase = phase
+        if self._callback is not None:
+            self._callback(phase, done, total)
+
+    def stop(self) -> dict[str, float]:
+        now = time.perf_counter()
+        if self._phase is not None:
+            self._seconds[self._phase] += now - self._since
+        self._phase, self._since = None, now
+        return dict(self._seconds)
+
+
+def _decompose(program: ExportedProgram) -> ExportedProgram:
+    with _plain_constraints(program):
+        return program.run_decompositions(torch_onnx.decompositions())
+
+
+@contextmanager
+def _plain_constraints(program: ExportedProgram) -> Iterator[None]:
+    """Hide what makes torch fail on a loaded program: it lists derived dimensions (`2*s0`) where symbols belong."""
+    tables = [program.range_constraints]
+    for node in program.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        for size in value.shape if isinstance(value, torch.Tensor) else ():
+            if isinstance(size, torch.SymInt):
+                environment = size.node.shape_env
+                tables += [environment.var_to_range, environment.backed_var_to_val]
+    hidden = [
+        (table, {key: value for key, value in table.items() if not isinstance(key, sympy.Symbol)}) for table in tables
+    ]
+    for table, entries in hidden:
+        for key in entries:
+            table.pop(key, None)
+    try:
+        yield
+    finally:
+        for table, entries in hidden:
+            table.update(entries)
+
+
+def _summary(partition: BuiltPartition) -> EngineSummary:
+    info = partition.engine.info
+    operators = Counter(str(node.target) for node in partition.subprogram.nodes if is_computation(node))
+    assert info.plan is not None
+    return EngineSummary(info.name, info.device, info.plan.size, dict(operators))
+
+
+def _listed(left: Sequence[LeftNode]) -> str:
+    counts = Counter((node.operator, node.reason) for node in left)
+    return "\n".join(f"  {count} x {operator}: {reason}" for (operator, reason), count in counts.items()) or "  (empty)"

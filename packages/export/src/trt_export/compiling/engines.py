@@ -1,0 +1,188 @@
+"""Finds the partitions of a program that a builder takes, and makes their engines."""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+
+import torch
+import trt_runtime
+from torch.fx import Node
+
+from trt_export.builders import Binding, Builder, BuildRequest, NodeRefusal, NodesRefused
+from trt_export.compiling.bounds import DynamicBounds
+from trt_export.compiling.onnx_model import OnnxPartition, convert, first_true
+from trt_export.compiling.partition import device_of, partition
+from trt_export.compiling.report import Phase
+from trt_export.compiling.splice import BuiltPartition
+from trt_export.compiling.subprogram import CannotCut, Source
+from trt_export.compiling.support import BINDING_DTYPES, is_computation, reasons_against, values_of
+from trt_export.compiling.torch_onnx import OPSET
+
+Nodes = tuple[Node, ...]
+
+
+class EngineMaker:
+    """Makes the engines of one program.
+
+    Nodes that turn out not to be possible are taken out, with the reason, and the rest is partitioned again, until
+    every partition is built. `reasons` holds the nodes that were taken out.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        builder: Builder,
+        bounds: DynamicBounds,
+        step: Callable[[Phase, int, int], None],
+    ) -> None:
+        self._source = source
+        self._builder = builder
+        self._bounds = bounds
+        self._step = step
+        self._models: dict[Nodes, OnnxPartition] = {}
+        self._checked: set[Nodes] = set()
+        self._plans: dict[Nodes, bytes] = {}
+        graph = source.program.graph
+        self._free_sizes = {node for node in graph.nodes if source.is_free_size(node)}
+        self.reasons: dict[Node, str] = reasons_against(graph.nodes, builder.refused_dtypes)
+        for node in graph.nodes:
+            if is_computation(node) and node not in self.reasons and (reason := self._unbounded(node)):
+                self.reasons[node] = reason
+
+    def make(self) -> list[BuiltPartition]:
+        """Make the engines; an empty list if nothing is left to make one of.
+
+        Raises:
+            BuildFailedError: the builder failed in a way that is no single node's fault.
+        """
+        while True:
+            partitions = self._partitions()
+            found: dict[Node, str] = {}
+            for number, nodes in enumerate(partitions):
+                self._step("onnx", number, len(partitions))
+                found |= self._convert(nodes)
+            # A single partition needs no check of its own: its build begins with the same.
+            if not found and len(partitions) > 1:
+                for number, nodes in enumerate(partitions):
+                    self._step("check", number, len(partitions))
+                    found |= self._check(nodes)
+            if not found:
+                for number, nodes in enumerate(partitions):
+                    self._step("build", number, len(partitions))
+                    found |= self._build(nodes, f"engine_{number}")
+            if not found:
+                return [self._engine(nodes, f"engine_{number}") for number, nodes in enumerate(partitions)]
+            self.reasons |= found
+
+    def _partitions(self) -> list[Nodes]:
+        nodes = list(self._source.program.graph.nodes)
+        taken: dict[Node, None] = {}
+        for node in nodes:
+            is_part = node.op == "call_function" and node.all_input_nodes[:1] and node.all_input_nodes[0] in taken
+            if is_computation(node) and node not in self.reasons and node.users:
+                taken[node] = None
+            elif is_part and not is_computation(node) and isinstance(node.meta.get("val"), torch.Tensor):
+                taken[node] = None  # a getitem goes with the operator that made its list
+        return [tuple(group) for group in partition(nodes, taken, self._free_sizes)]
+
+    def _unbounded(self, node: Node) -> str | None:
+        for value in (*values_of(node), *(v for used in node.all_input_nodes for v in values_of(used))):
+            for size in value.shape if isinstance(value, torch.Tensor) else ():
+                if self._bounds.of(size) is None:
+                    return (
+                        f"the size {size} is known only when it runs and has no maximum: bound it in the model with "
+                        f'torch._check(size <= ...), or here with dynamic={{"{size}": (min, opt, max)}}'
+                    )
+        return None
+
+    def _convert(self, nodes: Nodes) -> dict[Node, str]:
+        if nodes not in self._models:
+            try:
+                self._models[nodes] = convert(self._source, nodes)
+            except CannotCut as error:
+                return error.reasons
+        return {}
+
+    def _check(self, nodes: Nodes) -> dict[Node, str]:
+        if nodes in self._checked:
+            return {}
+        refusals = self._builder.check(self._request(nodes, "check"))
+        if not refusals:
+            self._checked.add(nodes)
+        return self._blame(nodes, refusals)
+
+    def _build(self, nodes: Nodes, name: str) -> dict[Node, str]:
+        if nodes in self._plans:
+            return {}
+        try:
+            self._plans[nodes] = self._builder.build(self._request(nodes, name))
+        except NodesRefused as refused:
+            return self._blame(nodes, refused.refusals)
+        return {}
+
+    def _blame(self, nodes: Nodes, refusals: Sequence[NodeRefusal]) -> dict[Node, str]:
+        """Find the nodes behind refusals of ONNX nodes; by halving where the builder names none."""
+        origins = self._models[nodes].origins
+        found = {
+            origins[refusal.onnx_node]: refusal.reason
+            for refusal in refusals
+            if refusal.onnx_node in origins and origins[refusal.onnx_node] in nodes
+        }
+        if refusals and not found:
+            count = first_true(len(nodes), lambda count: self._refuses(nodes[:count]))
+            found = {nodes[count - 1]: refusals[0].reason}
+        return found
+
+    def _refuses(self, nodes: Nodes) -> bool:
+        if self._convert(nodes):
+            return False
+        return bool(self._builder.check(self._request(nodes, "check")))
+
+    def _request(self, nodes: Nodes, name: str) -> BuildRequest:
+        model = self._models[nodes]
+        inputs, outputs = self._bindings(model)
+        return BuildRequest(name, model.file, inputs, outputs)
+
+    def _bindings(self, model: OnnxPartition) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
+        dimensions = model.subprogram.dimensions
+        inputs = []
+        for position, node in enumerate(model.subprogram.inputs):
+            value = node.meta["val"]
+            bounds = [self._bounds.of(size) for size in value.shape]
+            inputs.append(
+                Binding(
+                    f"in_{position}",
+                    BINDING_DTYPES[value.dtype],
+                    tuple(dimensions.text(size) for size in value.shape),
+                    *(tuple(getattr(bound, end) for bound in bounds) for end in ("min", "opt", "max")),
+                )
+            )
+        outputs = [
+            Binding(
+                f"out_{position}",
+                BINDING_DTYPES[node.meta["val"].dtype],
+                tuple(dimensions.text(size) for size in node.meta["val"].shape),
+            )
+            for position, node in enumerate(model.subprogram.outputs)
+        ]
+        return tuple(inputs), tuple(outputs)
+
+    def _engine(self, nodes: Nodes, name: str) -> BuiltPartition:
+        model = self._models.pop(nodes)
+        inputs, outputs = self._bindings(model)
+        record = {
+            "name": name,
+            "device": self._builder.device(device_of(nodes[0])),
+            "inputs": [vars(binding) for binding in inputs],
+            "outputs": [{key: vars(binding)[key] for key in ("name", "dtype", "shape")} for binding in outputs],
+            "provenance": self._provenance(),
+        }
+        engine = trt_runtime.Engine.from_plan(self._plans.pop(nodes), record)
+        return BuiltPartition(model.subprogram, engine)
+
+    def _provenance(self) -> Mapping[str, object]:
+        return {
+            **self._builder.provenance(),
+            "opset": OPSET,
+            "torch": str(torch.__version__),
+            "trt_export": version("trt-export"),
+        }

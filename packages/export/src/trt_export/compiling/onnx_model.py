@@ -1,0 +1,158 @@
+"""Makes the ONNX model of a partition, with pinned names, and says which node is to blame if that fails."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+import torch
+from torch.fx import Node
+from torch.onnx._internal.exporter._core import torch_dtype_to_onnx_dtype
+
+from trt_export.builders import OnnxFile
+from trt_export.compiling import torch_onnx
+from trt_export.compiling.subprogram import CannotCut, Source, Subprogram, cut_out
+
+
+@dataclass
+class OnnxPartition:
+    """The ONNX model of a partition; inputs are named `in_0`, ..., outputs `out_0`, ... in the sub-program's order."""
+
+    subprogram: Subprogram
+    file: OnnxFile
+    origins: dict[str, Node]
+    """The nodes of the program by the names of the ONNX nodes made from them."""
+
+
+def convert(source: Source, nodes: Sequence[Node]) -> OnnxPartition:
+    """Cut the nodes out and translate them.
+
+    Raises:
+        CannotCut: with the nodes that torch.onnx, or the rules of `cut_out`, do not allow in an engine.
+    """
+    subprogram = cut_out(source, nodes)
+    if widened := _promote(subprogram):
+        subprogram = cut_out(source, nodes, casts=widened)
+        _promote(subprogram)
+    try:
+        model = torch_onnx.translate(subprogram.program)
+    except Exception as error:  # whatever torch.onnx stumbles on, the program still runs in PyTorch
+        reason = f"torch.onnx cannot convert it: {_root_cause(error)}"
+        named = _named_node(error, subprogram) or _first_failing(source, nodes)
+        raise CannotCut({named: reason}) from error
+    _pin_names(model, subprogram)
+    origins = _name_nodes(model, subprogram)
+    return OnnxPartition(subprogram, OnnxFile(model), origins)
+
+
+def _promote(subprogram: Subprogram) -> frozenset[Node]:
+    """Make type promotion explicit; return nodes whose result torch.onnx's rules thereby made wider than PyTorch's.
+
+    They compute `abs`, `sum` and others of float16 as float32 and leave it at that.
+    """
+    torch_onnx.promote_types(subprogram.program.graph_module)
+    return frozenset(
+        origin
+        for node in subprogram.program.graph.nodes
+        if (origin := subprogram.origins.get(node.name)) is not None
+        and isinstance(value := node.meta["val"], torch.Tensor)
+        and value.dtype != origin.meta["val"].dtype
+        and node.target is origin.target
+    )
+
+
+def _named_node(error: BaseException, subprogram: Subprogram) -> Node | None:
+    """Return the node that the exporter was translating when it failed."""
+    cause: BaseException | None = error
+    while cause is not None:
+        match = re.search(r"translating node %(\w+) ", str(cause))
+        if match and match[1] in subprogram.origins:
+            return subprogram.origins[match[1]]
+        cause = cause.__cause__
+    return None
+
+
+def _root_cause(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+
+
+def _first_failing(source: Source, nodes: Sequence[Node]) -> Node:
+    """Find the node whose addition makes the translation fail, by halving: the error named none."""
+
+    def fails(count: int) -> bool:
+        try:
+            subprogram = cut_out(source, nodes[:count])
+            _promote(subprogram)
+            torch_onnx.translate(subprogram.program)
+        except CannotCut:
+            return False
+        except Exception:
+            return True
+        return False
+
+    return nodes[first_true(len(nodes), fails) - 1]
+
+
+def first_true(count: int, test: Callable[[int], bool]) -> int:
+    """Return the least number from 1 to `count` that passes the test; all greater ones are taken to pass it too."""
+    low, high = 1, count
+    while low < high:
+        middle = (low + high) // 2
+        if test(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _pin_names(model: ir.Model, subprogram: Subprogram) -> None:
+    """Name inputs and outputs by position, and give every output a node and the dtype that it has in PyTorch."""
+    graph = model.graph
+    assert len(graph.inputs) == len(subprogram.inputs)
+    assert len(graph.outputs) == len(subprogram.outputs)
+    seen = {id(value) for value in (*graph.inputs, *graph.initializers.values())}
+    for position, (value, node) in enumerate(zip(tuple(graph.outputs), subprogram.outputs, strict=True)):
+        dtype = torch_dtype_to_onnx_dtype(node.meta["val"].dtype)
+        if id(value) in seen or value.dtype != dtype:
+            # The optimizer found an output to be an input or another output: naming it would rename that one.
+            kind = ("Identity", []) if value.dtype == dtype else ("Cast", [ir.AttrInt64("to", int(dtype))])
+            extra = ir.Node("", kind[0], [value], kind[1], name=f"node_{kind[0].lower()}_out_{position}")
+            extra.metadata_props[torch_onnx.SOURCE_NODE] = node.name
+            extra.outputs[0].shape, extra.outputs[0].dtype = value.shape, dtype
+            graph.append(extra)
+            graph.outputs[position] = extra.outputs[0]
+        seen.add(id(graph.outputs[position]))
+    pinned = {f"in_{i}" for i in range(len(graph.inputs))} | {f"out_{i}" for i in range(len(graph.outputs))}
+    ends = {id(value) for value in (*graph.inputs, *graph.outputs)}
+    for value in [v for v in _values(graph) if v.name in pinned and id(v) not in ends]:
+        value.name = f"inner.{value.name}"
+    for position, value in enumerate(graph.inputs):
+        value.name = f"in_{position}"
+    for position, value in enumerate(graph.outputs):
+        value.name = f"out_{position}"
+
+
+def _values(graph: ir.Graph) -> list[ir.Value]:
+    return [*graph.initializers.values(), *(output for node in graph for output in node.outputs)]
+
+
+def _name_nodes(model: ir.Model, subprogram: Subprogram) -> dict[str, Node]:
+    """Make node names unique, take out what names places of this machine, and tell which node each was made from."""
+    origins: dict[str, Node] = {}
+    copies = {node.name: node for node in subprogram.program.graph.nodes}
+    for position, node in enumerate(model.graph):
+        node.name = f"n{position}_{node.op_type}"
+        copy = copies.get(node.metadata_props.get(torch_onnx.SOURCE_NODE, ""))
+        # Conversions that type promotion put in belong to the node that they are for.
+        while copy is not None and copy.name not in subprogram.origins:
+            copy = next(iter(copy.users), None)
+        if copy is not None:
+            origins[node.name] = subprogram.origins[copy.name]
+        node.metadata_props.clear()
+    for value in (*model.graph.inputs, *_values(model.graph)):
+        value.metadata_props.clear()
+    model.graph.metadata_props.clear()
+    model.metadata_props.clear()
+    return origins

@@ -1,0 +1,236 @@
+"""Cuts a partition out of a program, as a program of its own that torch.onnx can translate."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import (
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+from torch.fx import Graph, GraphModule, Node
+
+from trt_export.compiling.shapes import Inexpressible, InputDimensions, build, parse_dimension, size_of
+
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "+": operator.add,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "min": torch.sym_min,
+    "max": torch.sym_max,
+}
+
+
+class CannotCut(Exception):  # noqa: N818  (an answer to `compile`, which keeps the nodes in PyTorch)
+    """These nodes cannot be in an engine, each with its reason."""
+
+    def __init__(self, reasons: Mapping[Node, str]) -> None:
+        super().__init__("; ".join(reasons.values()))
+        self.reasons = dict(reasons)
+
+
+@dataclass
+class Source:
+    """The program that partitions are cut out of, and what is known of its placeholders.
+
+    `weights` are the placeholders whose tensors never change (parameters, constants, buffers that are not mutated):
+    they go into the partition, everything else becomes an input of it. `shape_sources` gives, for each symbol, a user
+    input whose shape tells it.
+    """
+
+    program: ExportedProgram
+    weights: dict[Node, InputSpec]
+    shape_sources: dict[sympy.Symbol, Node]
+
+    @classmethod
+    def of(cls, program: ExportedProgram) -> "Source":
+        """Sort the placeholders of a decomposed program."""
+        signature = program.graph_signature
+        mutated = set(signature.buffers_to_mutate.values()) | set(signature.parameters_to_mutate.values())
+        specs = {spec.arg.name: spec for spec in signature.input_specs if hasattr(spec.arg, "name")}
+        weights: dict[Node, InputSpec] = {}
+        shape_sources: dict[sympy.Symbol, Node] = {}
+        for node in program.graph.find_nodes(op="placeholder"):
+            spec = specs[node.name]
+            if spec.kind is InputKind.USER_INPUT:
+                value = node.meta.get("val")
+                for size in value.shape if isinstance(value, torch.Tensor) else ():
+                    if isinstance(expression := size_of(size), sympy.Symbol):
+                        shape_sources.setdefault(expression, node)
+            elif isinstance(spec.arg, TensorArgument) and spec.target not in mutated:
+                weights[node] = spec
+        return cls(program, weights, shape_sources)
+
+    def is_free_size(self, node: Node) -> bool:
+        """Whether the node is a size that the shapes of the user inputs tell."""
+        value = node.meta.get("val")
+        return isinstance(value, torch.SymInt) and all(
+            symbol in self.shape_sources for symbol in size_of(value).free_symbols
+        )
+
+
+@dataclass
+class Subprogram:
+    """A partition as a program: positional tensor inputs and outputs, weights of its own.
+
+    `inputs` and `outputs` are nodes of the program that it was cut out of, in the order of the sub-program's user
+    inputs and outputs; `origins` maps names of nodes inside to the nodes outside that they were copied from.
+    """
+
+    nodes: tuple[Node, ...]
+    program: ExportedProgram
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    dimensions: InputDimensions
+    origins: dict[str, Node]
+
+
+def cut_out(source: Source, nodes: Sequence[Node], casts: frozenset[Node] = frozenset()) -> Subprogram:
+    """Copy `nodes` (in graph order) into a program of their own; nothing outside changes.
+
+    Results of the nodes in `casts` are explicitly converted to the dtype that they have outside.
+
+    Raises:
+        CannotCut: a size that the partition needs or returns does not follow from the shapes of its inputs.
+    """
+    inside = set(nodes)
+    outputs = tuple(node for node in nodes if any(user not in inside for user in node.users))
+    inputs = _inputs(source, nodes, inside, outputs)
+    dimensions = InputDimensions([node.meta["val"] for node in inputs])
+    _require_known_shapes(outputs, dimensions)
+
+    graph = Graph()
+    copies: dict[Node, Node] = {}
+    weights = [node for node in source.weights if any(user in inside for user in node.users)]
+    for node in (*weights, *inputs):
+        copies[node] = graph.placeholder(node.name)
+        copies[node].meta = dict(node.meta)
+    sizes = _SizeNodes(graph, [copies[node] for node in inputs])
+    origins: dict[str, Node] = {}
+
+    def argument(node: Node) -> Node | int:
+        if node in copies:
+            return copies[node]
+        return build(dimensions.solve(node.meta["val"]), sizes)
+
+    for node in nodes:
+        try:
+            arguments = torch.fx.map_arg((node.args, node.kwargs), argument)
+        except Inexpressible as error:
+            raise CannotCut({node: str(error)}) from error
+        copy = graph.create_node(node.op, node.target, *arguments, name=node.name)  # type: ignore[arg-type]
+        copy.meta = dict(node.meta)
+        origins[copy.name] = node
+        copies[node] = copy
+        if node in casts:
+            copies[node] = graph.call_function(
+                torch.ops.aten._to_copy.default, (copy,), {"dtype": node.meta["val"].dtype}
+            )
+            copies[node].meta = dict(node.meta)
+            origins[copies[node].name] = node
+    graph.output(tuple(copies[node] for node in outputs))
+
+    specs = [source.weights[node] for node in weights]
+    signature = ExportGraphSignature(
+        [InputSpec(spec.kind, TensorArgument(copies[node].name), spec.target, spec.persistent)
+         for node, spec in zip(weights, specs, strict=True)]
+        + [InputSpec(InputKind.USER_INPUT, TensorArgument(copies[node].name), None) for node in inputs],
+        [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(copies[node].name), None) for node in outputs],
+    )
+    program = _as_program(source.program, graph, signature)
+    return Subprogram(tuple(nodes), program, inputs, outputs, dimensions, origins)
+
+
+def _inputs(
+    source: Source, nodes: Sequence[Node], inside: set[Node], outputs: Sequence[Node]
+) -> tuple[Node, ...]:
+    """Find the tensors that come from outside, and the inputs whose shapes the partition needs besides."""
+    found: dict[Node, None] = {}
+    symbols: dict[sympy.Symbol, None] = {}
+    for node in nodes:
+        for used in node.all_input_nodes:
+            if isinstance(used.meta["val"], torch.SymInt):
+                symbols |= dict.fromkeys(sorted(size_of(used.meta["val"]).free_symbols, key=str))
+            elif used not in inside and used not in source.weights:
+                found[used] = None
+    for node in outputs:
+        for size in node.meta["val"].shape:
+            symbols |= dict.fromkeys(sorted(size_of(size).free_symbols, key=str))
+    known = InputDimensions([node.meta["val"] for node in found])
+    for symbol in symbols:
+        if not known.knows(symbol) and symbol in source.shape_sources:
+            found[source.shape_sources[symbol]] = None
+    if not found:
+        raise CannotCut(dict.fromkeys(nodes, "it computes from constants alone, so an engine of it has no input"))
+    return tuple(found)
+
+
+def _require_known_shapes(outputs: Sequence[Node], dimensions: InputDimensions) -> None:
+    reasons = {}
+    for node in outputs:
+        try:
+            for size in node.meta["val"].shape:
+                dimensions.text(size)
+        except Inexpressible as error:
+            reasons[node] = f"the shape of its result is not known before it runs: {error}"
+    if reasons:
+        raise CannotCut(reasons)
+
+
+class _SizeNodes:
+    """Builds sizes as nodes of the sub-program's graph."""
+
+    def __init__(self, graph: Graph, inputs: Sequence[Node]) -> None:
+        self._graph = graph
+        self._inputs = inputs
+        self._sizes: dict[sympy.Symbol, Node] = {}
+
+    def integer(self, value: int) -> Node | int:
+        return value
+
+    def dimension(self, symbol: sympy.Symbol) -> Node | int:
+        if symbol not in self._sizes:
+            position, dimension = parse_dimension(symbol)
+            node = self._inputs[position]
+            self._sizes[symbol] = self._call(torch.ops.aten.sym_size.int, node, dimension)
+        return self._sizes[symbol]
+
+    def apply(self, name: str, left: Node | int, right: Node | int) -> Node | int:
+        return self._call(_OPERATORS[name], left, right)
+
+    def _call(self, target: Callable[..., Any], *arguments: Node | int) -> Node:
+        node = self._graph.call_function(target, arguments)
+        node.meta["val"] = target(*(a.meta["val"] if isinstance(a, Node) else a for a in arguments))
+        return node
+
+
+def _as_program(whole: ExportedProgram, graph: Graph, signature: ExportGraphSignature) -> ExportedProgram:
+    """Wrap a graph as a program that shares the tensors of `whole`."""
+    targets = {spec.target for spec in signature.input_specs}
+    symbols = {
+        symbol
+        for node in graph.nodes
+        for value in (node.meta.get("val"),)
+        if isinstance(value, torch.Tensor)
+        for size in value.shape
+        for symbol in size_of(size).free_symbols
+    }
+    return ExportedProgram(
+        root=GraphModule({}, graph),
+        graph=graph,
+        graph_signature=signature,
+        state_dict={name: tensor for name, tensor in whole.state_dict.items() if name in targets},
+        range_constraints={key: value for key, value in whole.range_constraints.items() if key in symbols},
+        module_call_graph=[],
+        constants={name: value for name, value in whole.constants.items() if name in targets},
+        verifiers=whole.verifiers,
+    )

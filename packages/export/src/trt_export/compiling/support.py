@@ -1,0 +1,103 @@
+"""Says which nodes cannot be offered to a builder at all, whatever its parser would say."""
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx import Node
+
+from trt_export.compiling.torch_onnx import has_converter
+
+# The dtypes of bindings in docs/engine-record.md.
+BINDING_DTYPES = {
+    torch.float32: "float32",
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.float64: "float64",
+    torch.int64: "int64",
+    torch.int32: "int32",
+    torch.int16: "int16",
+    torch.int8: "int8",
+    torch.uint8: "uint8",
+    torch.bool: "bool",
+}
+
+# Arguments that make a random operator a plain one: dropout(p=0), dropout(train=False), attention(dropout_p=0).
+_NO_DROPOUT: dict[str, float | bool] = {"p": 0, "dropout_p": 0, "train": False, "training": False}
+
+
+def is_computation(node: Node) -> bool:
+    """Whether the node makes tensors or reads one; the rest (sizes, checks, taking an item) is bookkeeping."""
+    if node.op != "call_function" or node.target is operator.getitem:
+        return False
+    if any(isinstance(value, torch.Tensor) for value in values_of(node)):
+        return True
+    return isinstance(node.target, OpOverload) and torch.Tag.data_dependent_output in node.target.tags
+
+
+def values_of(node: Node) -> Iterator[Any]:
+    """Go through what the node returns: fake tensors, sizes."""
+    value = node.meta.get("val")
+    yield from value if isinstance(value, (tuple, list)) else (value,)
+
+
+def reasons_against(nodes: Iterable[Node], refused_dtypes: Mapping[str, str]) -> dict[Node, str]:
+    """Return why a node cannot become part of an engine, for every computation among `nodes` that cannot."""
+    return {
+        node: reason
+        for node in nodes
+        if is_computation(node) and (reason := _reason_against(node, refused_dtypes)) is not None
+    }
+
+
+def _reason_against(node: Node, refused_dtypes: Mapping[str, str]) -> str | None:
+    target = node.target
+    if isinstance(target, HigherOrderOperator):
+        return "control flow and other higher-order operators stay in PyTorch"
+    if not isinstance(target, OpOverload):
+        return f"{target} is no operator of a library"
+    if target.namespace == "trt_runtime":
+        return "it is an engine already"
+    if target._schema.is_mutable:
+        return "it changes its argument in place"
+    if torch.Tag.nondeterministic_seeded in target.tags and not _is_without_dropout(node):
+        return "it is random, and an engine would draw other numbers than PyTorch"
+    if torch.Tag.data_dependent_output in target.tags:
+        return "it reads a tensor's value into a number of the program"
+    if not has_converter(target):
+        return "torch.onnx has no converter for it"
+    return _reason_against_values(node, refused_dtypes)
+
+
+def _reason_against_values(node: Node, refused_dtypes: Mapping[str, str]) -> str | None:
+    if any(source.op == "get_attr" for source in node.all_input_nodes):
+        return "it uses an attribute of the graph module"
+    devices = set()
+    for value in (*values_of(node), *(value for source in node.all_input_nodes for value in values_of(source))):
+        if value is None or isinstance(value, (int, torch.SymInt)):
+            continue
+        if not isinstance(value, torch.Tensor):
+            return f"it uses a {type(value).__name__}, and engines take tensors only"
+        if value.layout is not torch.strided:
+            return f"it uses a tensor of layout {value.layout}"
+        name = BINDING_DTYPES.get(value.dtype)
+        if name is None:
+            return f"engines have no {value.dtype}"
+        if name in refused_dtypes:
+            return refused_dtypes[name]
+        devices.add(value.device)
+    if len(devices) > 1:
+        return f"it moves data between devices ({', '.join(sorted(map(str, devices)))})"
+    return None
+
+
+def _is_without_dropout(node: Node) -> bool:
+    assert isinstance(node.target, OpOverload)
+    for position, argument in enumerate(node.target._schema.arguments):
+        if argument.name in _NO_DROPOUT:
+            given = node.args[position] if position < len(node.args) else argument.default_value
+            if node.kwargs.get(argument.name, given) == _NO_DROPOUT[argument.name]:
+                return True
+    return False
