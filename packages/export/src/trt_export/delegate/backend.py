@@ -50,7 +50,9 @@ def _inputs(
     program: ExportedProgram, inputs: Sequence[Node], plan: Node, record: EngineRecord
 ) -> list[BlobBinding]:
     """The input bindings in the order of the delegate's arguments, matched by node."""
-    arguments = [node for node in program.graph.nodes if node.op == "placeholder" and node is not plan]
+    arguments = [
+        node for node in program.graph.nodes if node.op == "placeholder" and node is not plan
+    ]
     if len(set(inputs)) != len(inputs) or set(arguments) != set(inputs):
         raise LoweringError(
             f"the delegate of engine {record.name!r} has the arguments {_names(arguments)},"

@@ -121,7 +121,9 @@ def parse_header(blob: bytes | memoryview, size: int) -> BlobHeader:
         BlobError: not a blob, cut off, or parts that overlap or leave it.
     """
     if size < HEADER.size or len(blob) < HEADER.size:
-        raise BlobError(f"an engine blob has a header of {HEADER.size} bytes, this one has {size} bytes in all")
+        raise BlobError(
+            f"an engine blob has a header of {HEADER.size} bytes, this one has {size} bytes in all"
+        )
     header = BlobHeader(*HEADER.unpack(blob[: HEADER.size])[:5])
     if header.magic not in (MAGIC, MAGIC_ALIASED):
         raise BlobError(
@@ -130,15 +132,21 @@ def parse_header(blob: bytes | memoryview, size: int) -> BlobHeader:
     metadata_end = header.metadata_offset + header.metadata_size
     engine_end = header.engine_offset + header.engine_size
     if header.metadata_offset < HEADER.size:
-        raise BlobError(f"the blob's metadata begins inside its header, at byte {header.metadata_offset}")
+        raise BlobError(
+            f"the blob's metadata begins inside its header, at byte {header.metadata_offset}"
+        )
     if header.engine_offset % ALIGNMENT:
-        raise BlobError(f"the blob's engine offset {header.engine_offset} is not a multiple of {ALIGNMENT}")
+        raise BlobError(
+            f"the blob's engine offset {header.engine_offset} is not a multiple of {ALIGNMENT}"
+        )
     if metadata_end > header.engine_offset:
         raise BlobError(
             f"the blob's metadata ends at byte {metadata_end}, behind its engine's start at {header.engine_offset}"
         )
     if engine_end > size:
-        raise BlobError(f"the blob's engine ends at byte {engine_end}, the blob at {size}: it is cut off")
+        raise BlobError(
+            f"the blob's engine ends at byte {engine_end}, the blob at {size}: it is cut off"
+        )
     if engine_end < size:
         raise BlobError(f"the blob's engine ends at byte {engine_end}, the blob goes on to {size}")
     return header
@@ -194,7 +202,9 @@ def _binding(entry: object) -> BlobBinding:
     if not all(isinstance(dim, int) and not isinstance(dim, bool) and dim >= -1 for dim in shape):
         raise BlobError(f"a shape in a blob holds sizes or -1, found {shape!r:.80}")
     name = _field(entry, "name", str)
-    return BlobBinding(name, _field(entry, "dtype", str, ""), tuple(shape), _field(entry, "is_input", bool))
+    return BlobBinding(
+        name, _field(entry, "dtype", str, ""), tuple(shape), _field(entry, "is_input", bool)
+    )
 
 
 def _alias(entry: object, bindings: Sequence[BlobBinding]) -> BlobAlias:
@@ -206,7 +216,9 @@ def _alias(entry: object, bindings: Sequence[BlobBinding]) -> BlobAlias:
     for name, is_input in ((alias.output, False), (alias.input, True)):
         names = [b.name for b in bindings if b.is_input is is_input]
         if name not in names:
-            raise BlobError(f"aliased_io names {name!r}; the {'in' if is_input else 'out'}puts are {names}")
+            raise BlobError(
+                f"aliased_io names {name!r}; the {'in' if is_input else 'out'}puts are {names}"
+            )
     return alias
 
 
@@ -220,5 +232,7 @@ def _list(data: dict[str, Any], key: str, default: list[object] | None = None) -
 def _field(data: dict[str, Any], key: str, kind: type, default: object = None) -> Any:
     value = data.get(key, default)
     if type(value) is not kind:
-        raise BlobError(f"{key!r} in a blob's metadata must be of type {kind.__name__}, found {value!r:.80}")
+        raise BlobError(
+            f"{key!r} in a blob's metadata must be of type {kind.__name__}, found {value!r:.80}"
+        )
     return value

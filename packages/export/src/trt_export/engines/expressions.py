@@ -61,7 +61,9 @@ def _parse(text: str) -> ast.expr:
 
 def _check(node: ast.expr, text: str, level: int) -> None:
     if level > _MAX_LEVELS:
-        raise EngineRecordError(f"the shape expression {text!r:.200} has more than {_MAX_LEVELS} levels")
+        raise EngineRecordError(
+            f"the shape expression {text!r:.200} has more than {_MAX_LEVELS} levels"
+        )
     children: list[ast.expr]
     match node:
         case ast.Constant(value=int() as value) if not isinstance(value, bool):

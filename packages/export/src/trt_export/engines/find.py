@@ -74,16 +74,22 @@ def _call(program: ExportedProgram, node: Node) -> EngineCall:
     arguments = dict(zip(("inputs", "engine"), node.args, strict=False)) | dict(node.kwargs)
     inputs, source = arguments.get("inputs"), arguments.get("engine")
     if not isinstance(source, Node):
-        raise EngineObjectError(f"engine call {node.name!r} has no engine, its argument is {source!r}")
+        raise EngineObjectError(
+            f"engine call {node.name!r} has no engine, its argument is {source!r}"
+        )
     if not isinstance(inputs, list | tuple) or not all(isinstance(item, Node) for item in inputs):
-        raise LoweringError(f"the inputs of engine call {node.name!r} are no list of tensors: {inputs!r:.200}")
+        raise LoweringError(
+            f"the inputs of engine call {node.name!r} are no list of tensors: {inputs!r:.200}"
+        )
     engine = _unwrapped(_resolve(program, node, source))
     if not isinstance(engine, torch.ScriptObject) or not engine._has_method("__getstate__"):
         raise EngineObjectError(
             f"the engine of call {node.name!r} ({source.name!r}) is a {type(engine).__name__}, not a TorchBind"
             " engine that can be serialized; make it with trt_runtime.Engine.from_plan(...)"
         )
-    return EngineCall(node, tuple(item for item in inputs if isinstance(item, Node)), source, engine)
+    return EngineCall(
+        node, tuple(item for item in inputs if isinstance(item, Node)), source, engine
+    )
 
 
 def _resolve(program: ExportedProgram, node: Node, source: Node) -> Any:
@@ -107,7 +113,9 @@ def _resolve(program: ExportedProgram, node: Node, source: Node) -> Any:
             f"the engine of call {node.name!r} is the program's own input {source.name!r}; a .pte holds its"
             " engines: make it an attribute of the module before export"
         )
-    raise EngineObjectError(f"the engine of call {node.name!r} comes from {source.op} node {source.name!r}")
+    raise EngineObjectError(
+        f"the engine of call {node.name!r} comes from {source.op} node {source.name!r}"
+    )
 
 
 def _unwrapped(value: Any) -> Any:

@@ -1,13 +1,18 @@
 """Reading an engine object: its record and its plan."""
 
-import hashlib
 from dataclasses import dataclass
 
 import torch
 
-from trt_export.engines.record import EngineRecord, decode_plan, parse_record, without_plan
-from trt_export.errors import CorruptPlanError, EngineRecordError, TruncatedPlanError
-from trt_export.plan import PlanHeader, read_plan_header
+from trt_export.engines.record import (
+    EngineRecord,
+    check_plan,
+    decode_plan,
+    parse_record,
+    without_plan,
+)
+from trt_export.errors import EngineRecordError
+from trt_export.plan import PlanHeader
 
 
 @dataclass(frozen=True)
@@ -38,38 +43,12 @@ def read_engine(engine: torch.ScriptObject) -> EngineState:
     if isinstance(state, tuple):  # torch adds the class name.
         state = state[0]
     if not isinstance(state, list):
-        raise EngineRecordError(f"an engine's state must be a list of strings, found {type(state).__name__}")
+        raise EngineRecordError(
+            f"an engine's state must be a list of strings, found {type(state).__name__}"
+        )
     record = parse_record(state)
     data = decode_plan(state)
     strings = without_plan(state)
     del state  # A third more than the plan itself.
     header = check_plan(record, data)
     return EngineState(record, strings, torch.frombuffer(data, dtype=torch.uint8), header)
-
-
-def check_plan(record: EngineRecord, plan: bytes | bytearray | memoryview) -> PlanHeader:
-    """Check a plan against the record that describes it; reads all of it if the record has a digest.
-
-    Raises:
-        UnknownPlanFormatError, TruncatedPlanError, CorruptPlanError: what is wrong with the plan.
-    """
-    size = memoryview(plan).nbytes
-    if not size:
-        raise TruncatedPlanError(f"engine {record.name!r} has an empty plan; build it again")
-    header = read_plan_header(plan)
-    described = (record.plan.get("format"), record.plan.get("size"))
-    if described[0] not in (None, header.format):
-        raise CorruptPlanError(
-            f"the record of engine {record.name!r} describes a {described[0]} plan, its plan is a {header.format} one"
-        )
-    if described[1] not in (None, size):
-        raise TruncatedPlanError(
-            f"the plan of engine {record.name!r} has {size} bytes, its record says {described[1]}; build it again"
-        )
-    digest = record.plan.get("sha256")
-    if digest is not None and digest != (found := hashlib.sha256(plan).hexdigest()):
-        raise CorruptPlanError(
-            f"the plan of engine {record.name!r} is damaged: sha256 {found}, its record says {digest};"
-            " build it again"
-        )
-    return header

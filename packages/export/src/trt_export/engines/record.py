@@ -6,13 +6,15 @@ the field (torch-tensorrt 2.14). This module is the only one that knows slots an
 
 import base64
 import binascii
+import hashlib
 import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trt_export.errors import CorruptPlanError, EngineRecordError
+from trt_export.errors import CorruptPlanError, EngineRecordError, TruncatedPlanError
+from trt_export.plan import PlanHeader, read_plan_header
 
 ABI = "10"
 FIELDS = (
@@ -101,7 +103,9 @@ def parse_record(state: Sequence[object]) -> EngineRecord:
             )
     slots = dict(zip(FIELDS, without_plan(state), strict=True))
     if slots["ABI"] != ABI:
-        raise EngineRecordError(f"expected an engine record of ABI {ABI}, found {slots['ABI']!r}; {_REBUILD}")
+        raise EngineRecordError(
+            f"expected an engine record of ABI {ABI}, found {slots['ABI']!r}; {_REBUILD}"
+        )
     metadata = _metadata(slots["metadata"], slots["name"])
     inputs = _bindings(metadata, "inputs", slots["input names"])
     outputs = _bindings(metadata, "outputs", slots["output names"])
@@ -141,7 +145,45 @@ def decode_plan(state: Sequence[object]) -> bytearray:
     try:
         return bytearray(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError) as error:
-        raise CorruptPlanError(f"the engine slot of the record is not base64: {error}; {_REBUILD}") from error
+        raise CorruptPlanError(
+            f"the engine slot of the record is not base64: {error}; {_REBUILD}"
+        ) from error
+
+
+def check_plan(record: EngineRecord, plan: bytes | bytearray | memoryview) -> PlanHeader:
+    """Check a plan against the record that describes it; reads all of it if the record has a digest.
+
+    Raises:
+        UnknownPlanFormatError, TruncatedPlanError, CorruptPlanError: what is wrong with the plan.
+    """
+    size = memoryview(plan).nbytes
+    if not size:
+        raise TruncatedPlanError(f"engine {record.name!r} has an empty plan; build it again")
+    header = read_plan_header(plan)
+    described = (record.plan.get("format"), record.plan.get("size"))
+    if described[0] not in (None, header.format):
+        raise CorruptPlanError(
+            f"the record of engine {record.name!r} describes a {described[0]} plan, its plan is a {header.format} one"
+        )
+    if described[1] not in (None, size):
+        raise TruncatedPlanError(
+            f"the plan of engine {record.name!r} has {size} bytes, its record says {described[1]}; build it again"
+        )
+    digest = record.plan.get("sha256")
+    if digest is not None and digest != (found := hashlib.sha256(plan).hexdigest()):
+        raise CorruptPlanError(
+            f"the plan of engine {record.name!r} is damaged: sha256 {found}, its record says {digest};"
+            " build it again"
+        )
+    return header
+
+
+def parse_provenance(metadata: str) -> dict[str, Any]:
+    """What the metadata says of the builder; empty if it is not ours, such as a pickle, which is not read."""
+    try:
+        return _mapping(_metadata(metadata, ""), "provenance")
+    except EngineRecordError:
+        return {}
 
 
 def _flag(slots: dict[str, str], field: str) -> bool:
@@ -184,7 +226,9 @@ def _metadata(text: str, engine: str) -> dict[str, Any]:
 def _mapping(metadata: dict[str, Any], key: str) -> dict[str, Any]:
     value = metadata.get(key, {})
     if not isinstance(value, dict):
-        raise EngineRecordError(f"{key!r} in an engine's metadata must be an object, found {value!r:.80}")
+        raise EngineRecordError(
+            f"{key!r} in an engine's metadata must be an object, found {value!r:.80}"
+        )
     return value
 
 
@@ -192,7 +236,9 @@ def _bindings(metadata: dict[str, Any], key: str, names: str) -> tuple[Binding, 
     """The bindings of the metadata, which must be those that the record's own slot names."""
     entries = metadata.get(key)
     if not isinstance(entries, list):
-        raise EngineRecordError(f"{key!r} in an engine's metadata must be a list, found {entries!r:.80}")
+        raise EngineRecordError(
+            f"{key!r} in an engine's metadata must be a list, found {entries!r:.80}"
+        )
     bindings = tuple(_binding(entry) for entry in entries)
     expected = names.split("%") if names else []
     found = [binding.name for binding in bindings]
@@ -208,10 +254,16 @@ def _binding(entry: object) -> Binding:
         raise EngineRecordError(f"a binding must be an object, found {entry!r:.80}")
     name, dtype, shape = entry.get("name"), entry.get("dtype"), entry.get("shape")
     if not isinstance(name, str) or not name or set(name) & set("%@"):
-        raise EngineRecordError(f"a binding's name must be text without % and @, found {name!r:.80}")
+        raise EngineRecordError(
+            f"a binding's name must be text without % and @, found {name!r:.80}"
+        )
     if dtype not in DTYPES:
-        raise EngineRecordError(f"binding {name!r} has dtype {dtype!r:.40}; known are {sorted(DTYPES)}")
-    if not isinstance(shape, list) or not all(isinstance(dim, str) or _is_size(dim) for dim in shape):
+        raise EngineRecordError(
+            f"binding {name!r} has dtype {dtype!r:.40}; known are {sorted(DTYPES)}"
+        )
+    if not isinstance(shape, list) or not all(
+        isinstance(dim, str) or _is_size(dim) for dim in shape
+    ):
         raise EngineRecordError(
             f"the shape of binding {name!r} must be a list of sizes and expressions, found {shape!r:.80}"
         )
@@ -228,7 +280,9 @@ def _sizes(entry: dict[str, Any], key: str, rank: int, name: str) -> tuple[int, 
     if sizes is None:
         return None
     if not isinstance(sizes, list) or len(sizes) != rank or not all(map(_is_size, sizes)):
-        raise EngineRecordError(f"{key!r} of binding {name!r} must be {rank} sizes, found {sizes!r:.80}")
+        raise EngineRecordError(
+            f"{key!r} of binding {name!r} must be {rank} sizes, found {sizes!r:.80}"
+        )
     return tuple(sizes)
 
 
@@ -239,7 +293,9 @@ def _aliases(
     for part in text.split("%") if text else []:
         fields = part.split("@")
         if len(fields) != 3:
-            raise EngineRecordError(f"expected aliased I/O as `output@input@kind`, found {part!r:.80}")
+            raise EngineRecordError(
+                f"expected aliased I/O as `output@input@kind`, found {part!r:.80}"
+            )
         alias = Alias(*fields)
         _known(alias.output, outputs, "output")
         _known(alias.input, inputs, "input")
@@ -250,4 +306,6 @@ def _aliases(
 def _known(name: str, bindings: tuple[Binding, ...], role: str) -> None:
     names = [binding.name for binding in bindings]
     if name not in names:
-        raise EngineRecordError(f"aliased I/O names the {role} {name!r}; the engine's {role}s are {names}")
+        raise EngineRecordError(
+            f"aliased I/O names the {role} {name!r}; the engine's {role}s are {names}"
+        )

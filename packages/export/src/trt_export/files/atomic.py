@@ -35,7 +35,9 @@ def write_files(writers: Mapping[Path, Callable[[BinaryIO], object]]) -> tuple[P
             os.replace(written, path)
     except OSError as error:
         names = ", ".join(str(path) for path in writers)
-        raise OutputFileError(f"cannot write {names}: {error.strerror or error}; nothing was changed") from error
+        raise OutputFileError(
+            f"cannot write {names}: {error.strerror or error}; nothing was changed"
+        ) from error
     finally:
         for written in temporary.values():
             with contextlib.suppress(OSError):
@@ -54,12 +56,16 @@ def check_writable(path: Path) -> None:
     if path.is_dir():
         raise OutputFileError(f"cannot write {path}: it is a directory; name a file in it")
     if not path.parent.is_dir():
-        raise OutputFileError(f"cannot write {path}: there is no directory {path.parent}; make it first")
+        raise OutputFileError(
+            f"cannot write {path}: there is no directory {path.parent}; make it first"
+        )
     try:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        raise OutputFileError(f"cannot write into {path.parent}: {error.strerror or error}") from error
+        raise OutputFileError(
+            f"cannot write into {path.parent}: {error.strerror or error}"
+        ) from error
 
 
 def _open(path: Path) -> tuple[Path, BinaryIO]:

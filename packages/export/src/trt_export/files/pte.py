@@ -156,7 +156,9 @@ def _method(table: Table, segments: tuple[Segment, ...], inline: list[tuple[int,
     )
 
 
-def _delegate(table: Table, segments: tuple[Segment, ...], inline: list[tuple[int, int]]) -> Delegate:
+def _delegate(
+    table: Table, segments: tuple[Segment, ...], inline: list[tuple[int, int]]
+) -> Delegate:
     reference = table.table(1)
     if reference is None:
         raise FileFormatError("the .pte is damaged: a delegate has no payload")

@@ -10,7 +10,7 @@ size in silence, and fails on a scalar.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ from trt_export.errors import EngineRecordError
 OP = "trt_export::execute_plan"
 
 
-@lru_cache(maxsize=None)
+@cache
 def execute_plan(outputs: int) -> OpOverload:
     """The overload with so many outputs: `(Tensor[] inputs, Tensor plan, str[] record) -> (Tensor, ...)`.
 
@@ -33,7 +33,9 @@ def execute_plan(outputs: int) -> OpOverload:
     """
     overload = f"outputs_{outputs}"
     returns = "Tensor" if outputs == 1 else f"({', '.join(['Tensor'] * outputs)})"
-    torch.library.define(f"{OP}.{overload}", f"(Tensor[] inputs, Tensor plan, str[] record) -> {returns}")
+    torch.library.define(
+        f"{OP}.{overload}", f"(Tensor[] inputs, Tensor plan, str[] record) -> {returns}"
+    )
     torch.library.register_fake(f"{OP}.{overload}", _fake_outputs)
     op: OpOverload = getattr(torch.ops.trt_export.execute_plan, overload)
     return op
@@ -58,7 +60,9 @@ def _fake_outputs(
     engine = record_of(tuple(record))
     sizes = _input_sizes(engine, [tensor.shape for tensor in inputs])
     outputs = tuple(
-        torch.empty([evaluate(dim, sizes) for dim in output.shape], dtype=getattr(torch, output.dtype))
+        torch.empty(
+            [evaluate(dim, sizes) for dim in output.shape], dtype=getattr(torch, output.dtype)
+        )
         for output in engine.outputs
     )
     return outputs[0] if len(outputs) == 1 else outputs

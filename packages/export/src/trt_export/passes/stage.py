@@ -97,9 +97,7 @@ class Stage:
         (results,) = self.graph.output_node().args
         assert isinstance(results, Sequence)
         return [
-            replace(spec, arg=replace(spec.arg, name=node.name))
-            if isinstance(node, Node)
-            else spec
+            replace(spec, arg=replace(spec.arg, name=node.name)) if isinstance(node, Node) else spec
             for spec, node in zip(self._source.graph_signature.output_specs, results, strict=True)
         ]
 

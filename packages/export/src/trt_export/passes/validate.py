@@ -44,8 +44,12 @@ def validate_call(call: EngineCall, state: EngineState) -> None:
         _check_tensor(state, call, "input", binding, item.name, _value(item))
     values = _value(node)
     if not isinstance(values, list | tuple):
-        raise BindingTypeError(f"engine call {node.name!r} should give a list of tensors, not {values!r:.80}")
-    _check_bindings(call, "output", record.outputs, [f"{node.name}[{k}]" for k in range(len(values))])
+        raise BindingTypeError(
+            f"engine call {node.name!r} should give a list of tensors, not {values!r:.80}"
+        )
+    _check_bindings(
+        call, "output", record.outputs, [f"{node.name}[{k}]" for k in range(len(values))]
+    )
     for index, (binding, value) in enumerate(zip(record.outputs, values, strict=True)):
         _check_tensor(state, call, "output", binding, f"{node.name}[{index}]", value)
 

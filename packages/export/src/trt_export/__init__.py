@@ -1,0 +1,41 @@
+"""Compile PyTorch programs to engines, and lower them to ExecuTorch `.pte` files.
+
+    program = trt_export.compile(torch.export.export(model, inputs))
+    edge = trt_export.to_edge(program)
+    trt_export.save(edge, "model.pte")
+
+What a name needs is imported when the name is first used: ExecuTorch and torch.onnx take seconds.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from trt_export.errors import TrtExportError
+
+if TYPE_CHECKING:
+    from trt_export.compiling import compile
+    from trt_export.edge import save, to_edge
+    from trt_export.inspecting import info
+
+__version__ = "0.1.0"
+
+__all__ = ["TrtExportError", "__version__", "compile", "info", "save", "to_edge"]
+
+_HOMES = {
+    "compile": "trt_export.compiling",
+    "info": "trt_export.inspecting",
+    "save": "trt_export.edge",
+    "to_edge": "trt_export.edge",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

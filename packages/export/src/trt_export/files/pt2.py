@@ -1,0 +1,212 @@
+"""What is in a `.pt2` that `torch.export.save` wrote: programs, and the engines that they hold.
+
+Nothing is loaded: the archive is a zip of JSON files and raw tensors, and the one pickle that matters, that of
+an engine's state, is read by an unpickler that knows two names and calls nothing of torch.
+Layout: `torch/export/pt2_archive/constants.py`; the JSON: `torch/_export/serde/schema.py`.
+"""
+
+import io
+import json
+import pickle
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from trt_export.errors import FileFormatError
+
+_CLASSES = "__torch__.torch.classes."
+_ENGINE_CLASSES = ("trt_runtime.Engine", "tensorrt.Engine")
+# torch/_export/serde/schema.py, ScalarType, in torch's names.
+_SCALAR_TYPES = {
+    1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64",
+    9: "complex32", 10: "complex64", 11: "complex128", 12: "bool", 13: "bfloat16", 28: "uint16",
+    29: "float8_e4m3fn", 30: "float8_e5m2", 31: "float8_e4m3fnuz", 32: "float8_e5m2fnuz",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ProgramValue:
+    """An input or output of a program; a dimension is a size or the text of an expression."""
+
+    name: str
+    kind: str
+    dtype: str | None = None
+    shape: tuple[int | str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Program:
+    """An exported program; `engines` are the names of those it holds, `calls` the calls of engines."""
+
+    name: str
+    torch_version: str
+    inputs: tuple[ProgramValue, ...]
+    outputs: tuple[ProgramValue, ...]
+    operators: tuple[str, ...]
+    engines: tuple[str, ...]
+    calls: int
+
+
+@dataclass(frozen=True)
+class StoredEngine:
+    """An engine in the archive: its state as it was pickled (the 13 strings of a record)."""
+
+    name: str
+    type: str
+    state: Any
+
+
+@dataclass(frozen=True)
+class Pt2:
+    """The parts of a `.pt2`; `weights_size` is that of all weights and constant tensors, in bytes."""
+
+    programs: tuple[Program, ...]
+    engines: tuple[StoredEngine, ...]
+    weights_size: int
+
+
+def read_pt2(path: Path) -> Pt2:
+    """Read an archive.
+
+    Raises:
+        FileFormatError: not a `.pt2`, or a damaged one.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _read(archive)
+    except (
+        zipfile.BadZipFile,
+        EOFError,
+        NotImplementedError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise FileFormatError(
+            f"{path} is no readable .pt2: {error or type(error).__name__}"
+        ) from error
+
+
+def _read(archive: zipfile.ZipFile) -> Pt2:
+    names = {_inner(name): name for name in archive.namelist()}
+    models = [name for name in names if name.startswith("models/") and name.endswith(".json")]
+    if not models:
+        raise FileFormatError(
+            "it is a zip without an exported program; torch.export.save writes .pt2 files"
+        )
+    programs, engines, weights = [], [], 0
+    for model in models:
+        name = PurePosixPath(model).stem
+        data = json.loads(archive.read(names[model]))
+        types = _object_types(data)
+        constants = _config(archive, names, f"data/constants/{name}_constants_config.json")
+        for target, entry in constants.items():
+            if types.get(target) in _ENGINE_CLASSES:
+                with archive.open(names[f"data/constants/{entry['path_name']}"]) as file:
+                    engines.append(StoredEngine(target, types[target], _state(file)))
+        programs.append(
+            _program(name, data, [key for key, type_ in types.items() if type_ in _ENGINE_CLASSES])
+        )
+    for inner, name in names.items():
+        if inner.startswith(("data/weights/weight_", "data/constants/tensor_")):
+            weights += archive.getinfo(name).file_size
+    return Pt2(tuple(programs), tuple(engines), weights)
+
+
+def _inner(name: str) -> str:
+    """The name without the archive's own top folder, which is the file's name when it was written."""
+    return name.partition("/")[2]
+
+
+def _config(archive: zipfile.ZipFile, names: dict[str, str], name: str) -> dict[str, Any]:
+    if name not in names:
+        return {}
+    config: dict[str, Any] = json.loads(archive.read(names[name]))["config"]
+    return config
+
+
+def _object_types(model: dict[str, Any]) -> dict[str, str]:
+    """The TorchBind class of each object that a program holds, by the object's name."""
+    return {
+        spec["custom_obj"]["custom_obj_name"]: spec["custom_obj"]["arg"]["class_fqn"].removeprefix(
+            _CLASSES
+        )
+        for spec in model["graph_module"]["signature"]["input_specs"]
+        if "custom_obj" in spec
+    }
+
+
+def _program(name: str, model: dict[str, Any], engines: list[str]) -> Program:
+    graph, signature = model["graph_module"]["graph"], model["graph_module"]["signature"]
+    inputs = [
+        spec["user_input"]["arg"] for spec in signature["input_specs"] if "user_input" in spec
+    ]
+    outputs = [
+        spec["user_output"]["arg"] for spec in signature["output_specs"] if "user_output" in spec
+    ]
+    targets = [node["target"].removeprefix("torch.ops.") for node in graph["nodes"]]
+    return Program(
+        name=name,
+        torch_version=str(model.get("torch_version", "unknown")),
+        inputs=tuple(_value(argument, graph) for argument in inputs),
+        outputs=tuple(_value(argument, graph) for argument in outputs),
+        operators=tuple(sorted(set(targets))),
+        engines=tuple(engines),
+        calls=sum(target.split(".")[1:2] == ["execute_engine"] for target in targets),
+    )
+
+
+def _value(argument: dict[str, Any], graph: dict[str, Any]) -> ProgramValue:
+    ((kind, value),) = argument.items()
+    name = str(value.get("name", "")) if isinstance(value, dict) else str(value)
+    meta = graph["tensor_values"].get(name)
+    if kind != "as_tensor" or meta is None:
+        return ProgramValue(name, kind.removeprefix("as_"))
+    dtype = _SCALAR_TYPES.get(meta["dtype"], f"scalar type {meta['dtype']}")
+    return ProgramValue(name, "tensor", dtype, tuple(_dimension(size) for size in meta["sizes"]))
+
+
+def _dimension(size: dict[str, Any]) -> int | str:
+    return int(size["as_int"]) if "as_int" in size else str(size["as_expr"]["expr_str"])
+
+
+def _state(file: IO[bytes]) -> Any:
+    """The state of one pickled TorchBind object: a zip in the zip, as `torch::jit::pickle_save` writes it."""
+    with zipfile.ZipFile(file) as archive:
+        (name,) = (name for name in archive.namelist() if _inner(name) == "data.pkl")
+        with archive.open(name) as pickled:
+            loaded = _StateUnpickler(io.BufferedReader(pickled)).load()  # type: ignore[type-var]
+    if not isinstance(loaded, _Object):
+        raise FileFormatError(f"an engine's pickle holds a {type(loaded).__name__}")
+    return loaded.state
+
+
+class _Object:
+    """Stands for the TorchBind object: takes its state and does nothing with it."""
+
+    state: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+class _StateUnpickler(pickle.Unpickler):
+    """Knows the names that an engine's state is pickled with, and gives harmless things for them."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (
+            module.startswith(_CLASSES)
+            and f"{module.removeprefix(_CLASSES)}.{name}" in _ENGINE_CLASSES
+        ):
+            return _Object
+        if (module, name) == ("torch.jit._pickle", "restore_type_tag"):
+            return lambda value, type_name: value
+        raise FileFormatError(
+            f"an engine's pickle asks for {module}.{name}, which no engine's state needs"
+        )
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise FileFormatError(
+            "an engine's pickle refers to data beside it, which this version does not read"
+        )

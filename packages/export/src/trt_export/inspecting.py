@@ -1,0 +1,277 @@
+"""What is in a file: `.pte` programs and `.pt2` programs with engines, read without loading anything."""
+
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trt_export.delegate.blob import BACKEND_ID, parse_header, parse_metadata
+from trt_export.engines.record import (
+    Binding,
+    check_plan,
+    decode_plan,
+    parse_provenance,
+    parse_record,
+)
+from trt_export.errors import FileFormatError, TrtExportError
+from trt_export.files.pt2 import Program, StoredEngine, read_pt2
+from trt_export.files.pte import Delegate, Method, NamedData, Segment, Value, is_pte, read_pte
+from trt_export.plan import PlanHeader, read_plan_header
+
+
+@dataclass(frozen=True)
+class BindingInfo:
+    """A binding of an engine; a free dimension is -1 in a `.pte`, its name or an expression in a `.pt2`."""
+
+    name: str
+    role: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    profile: dict[str, tuple[int, ...]] | None = None
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """An engine in a file. What the file does not tell is None; `sizes` are in bytes.
+
+    `plan_version` is the version of the builder as the plan's header tells it (of our own header for
+    `onnxruntime` plans), `compute_capabilities` the GPUs that it was built for. `provenance` is what the
+    builder of trt-export wrote down: builder and versions.
+    """
+
+    name: str
+    container: str
+    plan_format: str
+    plan_size: int
+    plan_version: str | None
+    compute_capabilities: tuple[str, ...] | None
+    device: str
+    hardware_compatible: bool
+    target_platform: str
+    bindings: tuple[BindingInfo, ...]
+    aliased_io: tuple[tuple[str, str, str], ...]
+    provenance: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DelegateInfo:
+    """A delegate; `engine` if it is one of ours, `problem` if its payload cannot be read."""
+
+    backend: str
+    offset: int
+    size: int
+    inline: bool
+    compile_specs: tuple[str, ...]
+    engine: EngineInfo | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    """A method of a `.pte`."""
+
+    name: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    operators: tuple[str, ...]
+    planned_memory: tuple[int, ...]
+    delegates: tuple[DelegateInfo, ...]
+
+
+@dataclass(frozen=True)
+class PteInfo:
+    """What is in a `.pte`."""
+
+    file: str
+    size: int
+    program_size: int
+    methods: tuple[MethodInfo, ...]
+    segments: tuple[Segment, ...]
+    named_data: tuple[NamedData, ...]
+    kind: str = "pte"
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with the file's delegates."""
+        found = [d.problem for method in self.methods for d in method.delegates]
+        return [problem for problem in found if problem]
+
+
+@dataclass(frozen=True)
+class StoredEngineInfo:
+    """An engine in a `.pt2`; `problem` if it cannot be read."""
+
+    name: str
+    type: str
+    engine: EngineInfo | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Pt2Info:
+    """What is in a `.pt2`."""
+
+    file: str
+    size: int
+    weights_size: int
+    programs: tuple[Program, ...]
+    engines: tuple[StoredEngineInfo, ...]
+    kind: str = "pt2"
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with the file's engines."""
+        return [engine.problem for engine in self.engines if engine.problem]
+
+
+def info(path: str | os.PathLike[str]) -> PteInfo | Pt2Info:
+    """Describe a `.pte` or `.pt2` by its content, whatever its name.
+
+    Of a `.pte` only headers and metadata are read. The engines of a `.pt2` are read whole and checked
+    against the checksum in their records.
+
+    Raises:
+        FileFormatError: neither of the two, or a damaged one, or no file.
+    """
+    target = Path(path)
+    head = read_head(target)
+    if is_pte(head):
+        return _pte_info(target)
+    if head.startswith(b"PK\x03\x04"):
+        return _pt2_info(target)
+    raise FileFormatError(
+        f"{target} is neither a .pte nor a .pt2: it begins with {head[:8]!r}"
+        if head
+        else f"{target} is empty: neither a .pte nor a .pt2"
+    )
+
+
+def read_head(path: Path) -> bytes:
+    """The first bytes of a file, enough to tell its kind.
+
+    Raises:
+        FileFormatError: no file, a directory, or not readable.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(64)
+    except OSError as error:
+        raise FileFormatError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _pte_info(path: Path) -> PteInfo:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        data = memoryview(mapped)
+        try:
+            pte = read_pte(data)
+            methods = tuple(_method(method, data) for method in pte.methods)
+            return PteInfo(
+                str(path), len(data), pte.program_size, methods, pte.segments, pte.named_data
+            )
+        finally:
+            data.release()
+
+
+def _method(method: Method, data: memoryview) -> MethodInfo:
+    return MethodInfo(
+        method.name,
+        method.inputs,
+        method.outputs,
+        method.operators,
+        method.planned_memory,
+        tuple(_delegate(delegate, data) for delegate in method.delegates),
+    )
+
+
+def _delegate(delegate: Delegate, data: memoryview) -> DelegateInfo:
+    engine, problem = None, None
+    if delegate.backend == BACKEND_ID:
+        try:
+            with data[delegate.offset : delegate.offset + delegate.size] as blob:
+                engine = _blob_info(blob)
+        except TrtExportError as error:
+            problem = str(error)
+    return DelegateInfo(
+        delegate.backend,
+        delegate.offset,
+        delegate.size,
+        delegate.inline,
+        delegate.compile_specs,
+        engine,
+        problem,
+    )
+
+
+def _blob_info(blob: memoryview) -> EngineInfo:
+    header = parse_header(blob, len(blob))
+    text = bytes(blob[header.metadata_offset : header.metadata_offset + header.metadata_size])
+    metadata = parse_metadata(text, header.magic)
+    with blob[header.engine_offset :] as view:
+        plan = read_plan_header(view)
+    return EngineInfo(
+        name="",
+        container=header.magic.decode(),
+        **_plan_fields(plan),
+        device="cpu" if metadata.device_id < 0 else f"cuda:{metadata.device_id}",
+        hardware_compatible=metadata.hardware_compatible,
+        target_platform=metadata.target_platform,
+        bindings=tuple(
+            BindingInfo(b.name, "input" if b.is_input else "output", b.dtype, b.shape)
+            for b in metadata.io_bindings
+        ),
+        aliased_io=tuple((a.output, a.input, a.kind) for a in metadata.aliased_io),
+        provenance=parse_provenance(metadata.serialized_metadata),
+    )
+
+
+def _plan_fields(plan: PlanHeader) -> dict[str, Any]:
+    return {
+        "plan_format": plan.format,
+        "plan_size": plan.size,
+        "plan_version": plan.version,
+        "compute_capabilities": plan.compute_capabilities,
+    }
+
+
+def _pt2_info(path: Path) -> Pt2Info:
+    archive = read_pt2(path)
+    engines = tuple(_stored_engine(stored) for stored in archive.engines)
+    return Pt2Info(str(path), path.stat().st_size, archive.weights_size, archive.programs, engines)
+
+
+def _stored_engine(stored: StoredEngine) -> StoredEngineInfo:
+    try:
+        if not isinstance(stored.state, list):
+            raise FileFormatError(
+                f"engine {stored.name!r} has a state of type {type(stored.state).__name__}, expected a list"
+            )
+        return StoredEngineInfo(stored.name, stored.type, _record_info(stored.state))
+    except TrtExportError as error:
+        return StoredEngineInfo(stored.name, stored.type, problem=str(error))
+
+
+def _record_info(state: Sequence[object]) -> EngineInfo:
+    record = parse_record(state)
+    plan = check_plan(record, decode_plan(state))
+    return EngineInfo(
+        name=record.name,
+        container="record",
+        **_plan_fields(plan),
+        device=record.device,
+        hardware_compatible=record.hardware_compatible,
+        target_platform=record.target_platform,
+        bindings=tuple(
+            BindingInfo(b.name, role, b.dtype, b.shape, _profile(b))
+            for role, bindings in (("input", record.inputs), ("output", record.outputs))
+            for b in bindings
+        ),
+        aliased_io=tuple((a.output, a.input, a.kind) for a in record.aliased_io),
+        provenance=record.provenance,
+    )
+
+
+def _profile(binding: Binding) -> dict[str, tuple[int, ...]] | None:
+    sizes = {"min": binding.minimum, "opt": binding.optimum, "max": binding.maximum}
+    return {key: value for key, value in sizes.items() if value is not None} or None
