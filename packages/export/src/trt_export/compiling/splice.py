@@ -45,12 +45,16 @@ def splice(
     old = program.graph_signature
     mutated = {*old.buffers_to_mutate.values(), *old.parameters_to_mutate.values()}
     used_before = {node for node in graph.nodes if node.users}
-    renamed: dict[str, str] = {}
+    results: dict[Node, Node] = {}
     engines: dict[str, trt_runtime.Engine] = {}
     for partition in built:
         placeholder = _add_engine(program, partition.engine.info.name)
         engines[placeholder.name] = partition.engine
-        renamed |= _call(graph, partition, placeholder)
+        _call(graph, partition, placeholder, results)
+    renamed = {node.name: result.name for node, result in results.items()}
+    for partition in built:
+        for node in reversed(partition.subprogram.nodes):
+            graph.erase_node(node)
     _sort(graph)
     weights = {
         spec.arg.name
@@ -107,23 +111,18 @@ def _add_engine(program: ExportedProgram, name: str) -> Node:
     return placeholder
 
 
-def _call(graph: Graph, partition: BuiltPartition, engine: Node) -> dict[str, str]:
-    """Call the engine where the partition's first node is; the results replace the nodes. Return what is renamed."""
+def _call(graph: Graph, partition: BuiltPartition, engine: Node, results: dict[Node, Node]) -> None:
+    """Call the engine where the partition's first node is; add what stands for its outputs now to `results`."""
     subprogram = partition.subprogram
-    renamed = {}
+    inputs = [results.get(node, node) for node in subprogram.inputs]
     with graph.inserting_before(subprogram.nodes[0]):
-        call = graph.call_function(
-            torch.ops.trt_runtime.execute_engine.default, (list(subprogram.inputs), engine)
-        )
+        call = graph.call_function(torch.ops.trt_runtime.execute_engine.default, (inputs, engine))
         call.meta["val"] = [node.meta["val"] for node in subprogram.outputs]
         for position, node in enumerate(subprogram.outputs):
             result = graph.call_function(operator.getitem, (call, position))
             result.meta = dict(node.meta)
             node.replace_all_uses_with(result)
-            renamed[node.name] = result.name
-    for node in reversed(subprogram.nodes):
-        graph.erase_node(node)
-    return renamed
+            results[node] = result
 
 
 def _sort(graph: Graph) -> None:

@@ -106,7 +106,7 @@ def cut_out(source: Source, nodes: Sequence[Node], casts: frozenset[Node] = froz
     outputs = tuple(node for node in nodes if any(user not in inside for user in node.users))
     inputs = _inputs(source, nodes, inside, outputs)
     dimensions = InputDimensions([node.meta["val"] for node in inputs])
-    _require_known_shapes(outputs, dimensions)
+    _require_known_shapes(nodes, outputs, dimensions)
 
     graph = Graph()
     copies: dict[Node, Node] = {}
@@ -174,16 +174,23 @@ def _inputs(
     return tuple(found)
 
 
-def _require_known_shapes(outputs: Sequence[Node], dimensions: InputDimensions) -> None:
-    reasons = {}
-    for node in outputs:
-        try:
-            for size in node.meta["val"].shape:
+def _require_known_shapes(nodes: Sequence[Node], outputs: Sequence[Node], dimensions: InputDimensions) -> None:
+    """Refuse the node at which sizes begin that the inputs do not tell, if such a size gets out of the partition."""
+    if all(_unknown_size(node, dimensions) is None for node in outputs):
+        return
+    node, reason = next((node, reason) for node in nodes if (reason := _unknown_size(node, dimensions)) is not None)
+    raise CannotCut({node: f"the shape of its result is not known before it runs: {reason}"})
+
+
+def _unknown_size(node: Node, dimensions: InputDimensions) -> str | None:
+    value = node.meta["val"]
+    try:
+        for tensor in value if isinstance(value, (tuple, list)) else (value,):
+            for size in tensor.shape if isinstance(tensor, torch.Tensor) else ():
                 dimensions.text(size)
-        except Inexpressible as error:
-            reasons[node] = f"the shape of its result is not known before it runs: {error}"
-    if reasons:
-        raise CannotCut(reasons)
+    except Inexpressible as error:
+        return str(error)
+    return None
 
 
 class _SizeNodes:
