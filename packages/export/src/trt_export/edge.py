@@ -1,9 +1,9 @@
 """From compiled programs to ExecuTorch's edge dialect, and to a file."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import torch
 from executorch.exir import (
@@ -96,15 +96,26 @@ def save(
         OutputFileError: the place cannot be written, or the disk is full; files that were there before
             are as they were.
     """
+    return write_files(pte_writers(manager, path, config=config))
+
+
+def pte_writers(
+    manager: EdgeProgramManager | ExecutorchProgramManager,
+    path: str | os.PathLike[str],
+    *,
+    config: ExecutorchBackendConfig | None = None,
+) -> dict[Path, Callable[[BinaryIO], object]]:
+    """What `save` writes, file by file, for those who write more along with it. Arguments as for `save`."""
     if isinstance(manager, EdgeProgramManager):
         manager = manager.to_executorch(config)
     elif config is not None:
         raise LoweringError("config is for to_executorch, which this manager has behind it")
     target = Path(path)
     data = {target.with_name(f"{name}.ptd"): cord for name, cord in manager._tensor_data.items()}
-    return write_files(
-        {target: manager.write_to_file, **{name: cord.write_to_file for name, cord in data.items()}}
-    )
+    return {
+        target: manager.write_to_file,
+        **{file: cord.write_to_file for file, cord in data.items()},
+    }
 
 
 def _check_backend() -> None:

@@ -106,3 +106,7 @@ class FileFormatError(TrtExportError):
 
 class OutputFileError(TrtExportError):
     """A file cannot be written where it was asked for."""
+
+
+class UsageError(TrtExportError):
+    """The command line asks for something that cannot be meant."""

@@ -43,7 +43,7 @@ class TensorRTBackend(BackendDetails):  # type: ignore[misc]
             serialized_metadata=record.metadata,
             target_platform=record.target_platform,
         )
-        return PreprocessResult(build_blob(metadata, memoryview(_plan(edge_program, plan).numpy())))
+        return PreprocessResult(build_blob(metadata, _plan(edge_program, plan).numpy().data))
 
 
 def _inputs(

@@ -198,12 +198,13 @@ def parse_blob(blob: bytes | memoryview) -> tuple[BlobMetadata, memoryview]:
 def _binding(entry: object) -> BlobBinding:
     if not isinstance(entry, dict):
         raise BlobError(f"a binding in a blob must be an object, found {entry!r:.80}")
-    shape = _list(entry, "shape", [])
-    if not all(isinstance(dim, int) and not isinstance(dim, bool) and dim >= -1 for dim in shape):
-        raise BlobError(f"a shape in a blob holds sizes or -1, found {shape!r:.80}")
+    dims = _list(entry, "shape", [])
+    shape = tuple(dim for dim in dims if type(dim) is int and dim >= -1)
+    if len(shape) != len(dims):
+        raise BlobError(f"a shape in a blob holds sizes or -1, found {dims!r:.80}")
     name = _field(entry, "name", str)
     return BlobBinding(
-        name, _field(entry, "dtype", str, ""), tuple(shape), _field(entry, "is_input", bool)
+        name, _field(entry, "dtype", str, ""), shape, _field(entry, "is_input", bool)
     )
 
 

@@ -22,9 +22,7 @@ torch.library.define(OP, "(Tensor value) -> ()")
 _hold = has_side_effect(edge_ops.edge.trt_export.hold.default)
 
 
-@torch.library.register_fake(OP)
-def _hold_nothing(value: torch.Tensor) -> None:
-    return None
+torch.library.register_fake(OP, lambda value: None)
 
 
 def hold_outputs(module: GraphModule) -> None:

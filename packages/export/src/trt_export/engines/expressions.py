@@ -103,7 +103,7 @@ def _value(node: ast.expr, sizes: Mapping[str, Any]) -> Any:
 def _extreme(name: str, values: list[Any]) -> Any:
     import torch  # Only a symbolic size needs it, and whoever has one has imported it.
 
-    pick = torch.sym_min if name == "min" else torch.sym_max
+    pick: Callable[[Any, Any], Any] = torch.sym_min if name == "min" else torch.sym_max
     result = values[0]
     for value in values[1:]:
         result = pick(result, value)

@@ -82,7 +82,7 @@ def _call(program: ExportedProgram, node: Node) -> EngineCall:
             f"the inputs of engine call {node.name!r} are no list of tensors: {inputs!r:.200}"
         )
     engine = _unwrapped(_resolve(program, node, source))
-    if not isinstance(engine, torch.ScriptObject) or not engine._has_method("__getstate__"):
+    if not (isinstance(engine, torch.ScriptObject) and _can_be_read(engine)):
         raise EngineObjectError(
             f"the engine of call {node.name!r} ({source.name!r}) is a {type(engine).__name__}, not a TorchBind"
             " engine that can be serialized; make it with trt_runtime.Engine.from_plan(...)"
@@ -116,6 +116,10 @@ def _resolve(program: ExportedProgram, node: Node, source: Node) -> Any:
     raise EngineObjectError(
         f"the engine of call {node.name!r} comes from {source.op} node {source.name!r}"
     )
+
+
+def _can_be_read(engine: torch.ScriptObject) -> bool:
+    return bool(engine._has_method("__getstate__"))  # type: ignore[attr-defined]
 
 
 def _unwrapped(value: Any) -> Any:

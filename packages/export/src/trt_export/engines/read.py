@@ -39,7 +39,7 @@ def read_engine(engine: torch.ScriptObject) -> EngineState:
         EngineRecordError: a record that this version does not read.
         TruncatedPlanError, CorruptPlanError: a plan that is not the one its record describes.
     """
-    state = engine.__getstate__()  # type: ignore[no-untyped-call]
+    state = engine.__getstate__()
     if isinstance(state, tuple):  # torch adds the class name.
         state = state[0]
     if not isinstance(state, list):

@@ -8,6 +8,7 @@ Layout: `torch/export/pt2_archive/constants.py`; the JSON: `torch/_export/serde/
 import io
 import json
 import pickle
+import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -168,7 +169,11 @@ def _value(argument: dict[str, Any], graph: dict[str, Any]) -> ProgramValue:
 
 
 def _dimension(size: dict[str, Any]) -> int | str:
-    return int(size["as_int"]) if "as_int" in size else str(size["as_expr"]["expr_str"])
+    if "as_int" in size:
+        return int(size["as_int"])
+    # The text is sympy's srepr: Symbol('s77', positive=True, integer=True), Integer(2).
+    text = re.sub(r"Symbol\('(\w+)'[^()]*\)", r"\1", str(size["as_expr"]["expr_str"]))
+    return re.sub(r"Integer\((-?\d+)\)", r"\1", text)
 
 
 def _state(file: IO[bytes]) -> Any:

@@ -102,4 +102,5 @@ class Stage:
         ]
 
     def _first_call(self) -> Node:
-        return next(node for node in self.graph.nodes if node.op != "placeholder")
+        first: Node = next(node for node in self.graph.nodes if node.op != "placeholder")
+        return first

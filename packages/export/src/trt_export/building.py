@@ -1,0 +1,232 @@
+"""The work of `trt-export build`: a `.pt2` in, a `.pte` out."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from trt_export.errors import FileFormatError, TrtExportError, UsageError
+from trt_export.files.atomic import check_writable, write_files
+from trt_export.files.pt2 import read_pt2
+from trt_export.files.pte import is_pte
+from trt_export.inspecting import read_head
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from trt_export.compiling import CompileReport
+
+DEFAULT_BUILDER = "onnxruntime"
+
+Step = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class BuildOrder:
+    """What to build. `dynamic` is as `trt_export.compile` takes it; None for `builder` is the default one."""
+
+    program: Path
+    output: Path
+    builder: str | None = None
+    compute_capabilities: Sequence[str] | None = None
+    dynamic: Mapping[str, tuple[int, int, int]] | None = None
+    save_program: Path | None = None
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """What was built. `builder` is None if the program held its engines already."""
+
+    files: tuple[dict[str, Any], ...]
+    builder: str | None
+    engines: tuple[dict[str, Any], ...]
+    left_in_pytorch: tuple[dict[str, str], ...]
+    seconds: dict[str, float]
+
+    def lines(self) -> list[str]:
+        """The same for people."""
+        lines = [f"wrote {file['path']} ({size_text(file['size'])})" for file in self.files]
+        for engine in self.engines:
+            operators = sum(engine["operators"].values())
+            lines.append(
+                f"engine {engine['name']}: {self.builder}, {engine['device']},"
+                f" plan of {size_text(engine['plan_size'])}, {operators} operators"
+            )
+        for node in self.left_in_pytorch:
+            lines.append(f"not in an engine: {node['name']} ({node['operator']}): {node['reason']}")
+        times = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in self.seconds.items())
+        return [*lines, f"seconds: {times}"]
+
+
+def size_text(size: int) -> str:
+    """A size in bytes for people."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} bytes"
+
+
+def parse_dynamic(options: Sequence[str]) -> dict[str, tuple[int, int, int]]:
+    """`NAME=MIN:OPT:MAX` options as a mapping.
+
+    Raises:
+        UsageError: an option of another form, or a name twice.
+    """
+    result: dict[str, tuple[int, int, int]] = {}
+    for option in options:
+        name, equals, text = option.rpartition("=")
+        sizes = text.split(":")
+        if not (name and equals and len(sizes) == 3 and all(size.isdecimal() for size in sizes)):
+            raise UsageError(
+                f"--dynamic {option!r}: expected NAME=MIN:OPT:MAX, such as --dynamic tokens.1=1:64:256"
+            )
+        if name in result:
+            raise UsageError(f"--dynamic names {name!r} twice")
+        result[name] = (int(sizes[0]), int(sizes[1]), int(sizes[2]))
+    return result
+
+
+def build(order: BuildOrder, step: Step) -> BuildResult:
+    """Compile, lower, write. What can be wrong with the files is found out before the work begins.
+
+    Args:
+        order: what to build.
+        step: called with a phase, the steps of it done, and the steps that there are.
+
+    Raises:
+        UsageError, OutputFileError: the arguments.
+        FileFormatError: the program file.
+        TrtExportError: what compiling and lowering raise.
+    """
+    _check_files(order)
+    has_engines = _has_engines(order.program)
+    if has_engines and (order.builder or order.compute_capabilities or order.dynamic):
+        raise UsageError(
+            f"{order.program} holds engines already and is lowered as it is: leave out --builder,"
+            " --compute-capability and --dynamic, or give the program from before compiling"
+        )
+    seconds: dict[str, float] = {}
+    clock = _clock(seconds, step)
+    report: CompileReport | None = None
+    builder = None
+    if not has_engines:
+        from trt_export.builders import get_builder
+
+        # Before the imports and the file, which take seconds.
+        builder = get_builder(order.builder or DEFAULT_BUILDER, order.compute_capabilities)
+    with clock("load"):
+        program = load_program(order.program)
+    if builder is not None:
+        from trt_export.compiling import compile
+
+        reports: list[CompileReport] = []
+        program = compile(
+            program,
+            builder=builder,
+            dynamic=order.dynamic,
+            on_report=reports.append,
+            on_progress=step,
+        )
+        (report,) = reports
+        seconds.update(report.seconds)
+    with clock("lower"):
+        from trt_export.edge import pte_writers, to_edge
+
+        writers = pte_writers(to_edge(program), order.output)
+    with clock("write"):
+        if order.save_program is not None:
+            writers[order.save_program] = _program_writer(program)
+        files = write_files(writers)
+    return BuildResult(
+        files=tuple({"path": str(path), "size": path.stat().st_size} for path in files),
+        builder=report.builder if report else None,
+        engines=tuple(
+            {
+                "name": engine.name,
+                "device": engine.device,
+                "plan_size": engine.plan_size,
+                "operators": dict(engine.operators),
+            }
+            for engine in (report.engines if report else ())
+        ),
+        left_in_pytorch=tuple(
+            {"name": node.name, "operator": node.operator, "reason": node.reason}
+            for node in (report.left_in_pytorch if report else ())
+        ),
+        seconds={phase: round(value, 3) for phase, value in seconds.items()},
+    )
+
+
+def load_program(path: Path) -> "ExportedProgram":
+    """`torch.export.load`, with the engine class known to torch and torch's many errors as one.
+
+    Raises:
+        FileFormatError: torch cannot load it.
+    """
+    import torch
+
+    import trt_runtime  # noqa: F401  Without it, torch does not know the class of an engine.
+
+    try:
+        return torch.export.load(path)
+    except Exception as error:  # torch raises whatever its parts raise on a damaged file.
+        raise FileFormatError(
+            f"torch.export.load cannot load {path}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _check_files(order: BuildOrder) -> None:
+    outputs = [path for path in (order.output, order.save_program) if path is not None]
+    if not order.program.exists():
+        raise UsageError(f"there is no file {order.program}")
+    if order.program.is_dir():
+        raise UsageError(f"{order.program} is a directory; give a .pt2 file")
+    resolved = [path.resolve() for path in (order.program, *outputs)]
+    if len(set(resolved)) != len(resolved):
+        raise UsageError(f"{order.program} and the files to write must be different files")
+    for path in outputs:
+        check_writable(path)
+    head = read_head(order.program)
+    if is_pte(head):
+        raise FileFormatError(
+            f"{order.program} is a .pte, which is lowered already: `build` takes what torch.export.save wrote"
+            " (.pt2); `trt-export info` tells what is in it"
+        )
+    if not head.startswith(b"PK"):
+        raise FileFormatError(
+            f"{order.program} is not a .pt2: it begins with {head[:8]!r}; write one with"
+            " torch.export.save(torch.export.export(model, inputs), path)"
+        )
+
+
+def _has_engines(path: Path) -> bool:
+    return any(program.calls for program in read_pt2(path).programs)
+
+
+def _program_writer(program: "ExportedProgram") -> Callable[[BinaryIO], object]:
+    import torch
+
+    def write(file: BinaryIO) -> None:
+        try:
+            torch.export.save(program, file)
+        except OSError:
+            raise
+        except Exception as error:
+            raise TrtExportError(
+                f"torch.export.save failed: {type(error).__name__}: {error}"
+            ) from error
+
+    return write
+
+
+def _clock(seconds: dict[str, float], step: Step) -> Callable[[str], Any]:
+    @contextmanager
+    def phase(name: str) -> Iterator[None]:
+        step(name, 0, 1)
+        start = time.perf_counter()
+        yield
+        seconds[name] = time.perf_counter() - start
+
+    return phase
