@@ -6,7 +6,7 @@ from typing import Any
 
 import onnxruntime
 
-from trt_export.builders.base import Builder, BuildRequest, NodeRefusal
+from trt_export.builders.base import Builder, BuildRequest, NodeRefusal, NodesRefused
 from trt_export.builders.onnx_file import OnnxFile
 from trt_export.errors import BuildFailedError
 from trt_export.plan import write_onnxruntime_plan
@@ -44,9 +44,10 @@ class OnnxRuntimeBuilder(Builder):
         return []
 
     def build(self, request: BuildRequest) -> bytes:
-        """Write the model behind our header.
+        """Write the model behind our header, if `check` has nothing against it.
 
         Raises:
+            NodesRefused: it has.
             BuildFailedError: the model has 2 GiB or more, which one ONNX file cannot hold.
         """
         if not request.model.fits_one_file:
@@ -54,6 +55,8 @@ class OnnxRuntimeBuilder(Builder):
                 f"the weights of {request.name} have {request.model.weights_size} bytes, and one ONNX model cannot hold "
                 '2 GiB or more: split the model, or build it for TensorRT (builder="tensorrt-rtx")'
             )
+        if refusals := self.check(request):
+            raise NodesRefused(refusals)
         return write_onnxruntime_plan(request.model.chunks(), self.provenance())
 
 

@@ -152,7 +152,7 @@ class EngineMaker:
                 Binding(
                     f"in_{position}",
                     BINDING_DTYPES[value.dtype],
-                    tuple(dimensions.text(size) for size in value.shape),
+                    dimensions.shape(value),
                     *(tuple(getattr(bound, end) for bound in bounds) for end in ("min", "opt", "max")),
                 )
             )
@@ -160,7 +160,7 @@ class EngineMaker:
             Binding(
                 f"out_{position}",
                 BINDING_DTYPES[node.meta["val"].dtype],
-                tuple(dimensions.text(size) for size in node.meta["val"].shape),
+                dimensions.shape(node.meta["val"]),
             )
             for position, node in enumerate(model.subprogram.outputs)
         ]

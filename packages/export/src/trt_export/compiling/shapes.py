@@ -103,23 +103,24 @@ class InputDimensions:
 
     def __init__(self, inputs: Sequence[torch.Tensor]) -> None:
         self._solutions: dict[sympy.Expr, sympy.Expr] = {}
-        self.free: list[tuple[int, int]] = []
-        """The dimensions that may vary on their own, as (input, dimension)."""
         dynamic = [
             (position, dimension, size_of(size))
             for position, tensor in enumerate(inputs)
             for dimension, size in enumerate(tensor.shape)
             if isinstance(size, torch.SymInt) and not size_of(size).is_number
         ]
-        # Plain symbols first: whatever else depends on them is then an expression and not free.
+        # Plain symbols first: what else depends on them is then an expression, and all others are free.
         plain = [entry for entry in dynamic if isinstance(entry[2], sympy.Symbol)]
         for position, dimension, size in (*plain, *(entry for entry in dynamic if entry not in plain)):
             if size not in self._solutions and not self._is_solved(size):
-                self.free.append((position, dimension))
                 self._solve(size, dimension_symbol(position, dimension))
 
     def _is_solved(self, size: sympy.Expr) -> bool:
-        return all(symbol in self._solutions for symbol in size.free_symbols)
+        try:
+            self.text(size)
+        except Inexpressible:
+            return False
+        return True
 
     def _solve(self, size: sympy.Expr, name: sympy.Symbol) -> None:
         """Note that `size` is the dimension `name` and, if it is linear in one unknown symbol, solve it for that one."""
@@ -127,7 +128,7 @@ class InputDimensions:
         if isinstance(size, sympy.Symbol):
             return
         unknown = [symbol for symbol in size.free_symbols if symbol not in self._solutions]
-        if len(unknown) != 1:
+        if len(unknown) != 1 or not size.is_Add and not size.is_Mul:
             return
         factor = size.coeff(unknown[0], 1)
         rest = sympy.expand(size - factor * unknown[0])
@@ -135,25 +136,20 @@ class InputDimensions:
             difference = name - rest.xreplace(self._solutions)
             self._solutions[unknown[0]] = difference if factor == 1 else FloorDiv(difference, factor)
 
-    def knows(self, symbol: sympy.Symbol) -> bool:
-        """Whether an input dimension tells the symbol."""
-        return symbol in self._solutions
-
-    def solve(self, size: torch.SymInt | int) -> sympy.Expr:
+    def solve(self, size: sympy.Expr) -> sympy.Expr:
         """Return the size over input dimensions only.
 
         Raises:
             Inexpressible: it depends on a symbol that no input dimension tells.
         """
-        expression = size_of(size)
-        if expression in self._solutions:
-            return self._solutions[expression]
-        missing = [str(symbol) for symbol in expression.free_symbols if symbol not in self._solutions]
+        if size in self._solutions:
+            return self._solutions[size]
+        missing = sorted(str(symbol) for symbol in size.free_symbols if symbol not in self._solutions)
         if missing:
-            raise Inexpressible(f"the size {expression} depends on {', '.join(missing)}, which no input's shape tells")
-        return expression.xreplace(self._solutions)
+            raise Inexpressible(f"no input's shape tells {', '.join(missing)}, and its size is {size}")
+        return size.xreplace(self._solutions)
 
-    def text(self, size: torch.SymInt | int) -> int | str:
+    def text(self, size: sympy.Expr) -> int | str:
         """Return the size for the record: an integer, or an expression as text.
 
         Raises:
@@ -166,6 +162,10 @@ class InputDimensions:
         if len(text) > MAX_LENGTH or _depth(text) > MAX_DEPTH:
             raise Inexpressible(f"the size {solved} is too long an expression for the engine's record")
         return text
+
+    def shape(self, tensor: torch.Tensor) -> tuple[int | str, ...]:
+        """Return the tensor's shape for the record; raises as `text`."""
+        return tuple(self.text(size_of(size)) for size in tensor.shape)
 
 
 def dimension_symbol(position: int, dimension: int) -> sympy.Symbol:

@@ -120,7 +120,7 @@ def cut_out(source: Source, nodes: Sequence[Node], casts: frozenset[Node] = froz
     def argument(node: Node) -> Node | int:
         if node in copies:
             return copies[node]
-        return build(dimensions.solve(node.meta["val"]), sizes)
+        return build(dimensions.solve(size_of(node.meta["val"])), sizes)
 
     for node in nodes:
         try:
@@ -153,22 +153,25 @@ def cut_out(source: Source, nodes: Sequence[Node], casts: frozenset[Node] = froz
 def _inputs(
     source: Source, nodes: Sequence[Node], inside: set[Node], outputs: Sequence[Node]
 ) -> tuple[Node, ...]:
-    """Find the tensors that come from outside, and the inputs whose shapes the partition needs besides."""
+    """Find the tensors that come from outside, and the user inputs whose shapes the partition needs besides."""
     found: dict[Node, None] = {}
-    symbols: dict[sympy.Symbol, None] = {}
+    sizes: dict[sympy.Expr, None] = {}
     for node in nodes:
         for used in node.all_input_nodes:
             if isinstance(used.meta["val"], torch.SymInt):
-                symbols |= dict.fromkeys(sorted(size_of(used.meta["val"]).free_symbols, key=str))
+                sizes[size_of(used.meta["val"])] = None
             elif used not in inside and used not in source.weights:
                 found[used] = None
     for node in outputs:
-        for size in node.meta["val"].shape:
-            symbols |= dict.fromkeys(sorted(size_of(size).free_symbols, key=str))
+        sizes |= dict.fromkeys(map(size_of, node.meta["val"].shape))
     known = InputDimensions([node.meta["val"] for node in found])
-    for symbol in symbols:
-        if not known.knows(symbol) and symbol in source.shape_sources:
-            found[source.shape_sources[symbol]] = None
+    for size in sizes:
+        try:
+            known.text(size)
+        except Inexpressible:
+            for symbol in sorted(size.free_symbols, key=str):
+                if symbol in source.shape_sources:
+                    found[source.shape_sources[symbol]] = None
     if not found:
         raise CannotCut(dict.fromkeys(nodes, "it computes from constants alone, so an engine of it has no input"))
     return tuple(found)
@@ -179,15 +182,15 @@ def _require_known_shapes(nodes: Sequence[Node], outputs: Sequence[Node], dimens
     if all(_unknown_size(node, dimensions) is None for node in outputs):
         return
     node, reason = next((node, reason) for node in nodes if (reason := _unknown_size(node, dimensions)) is not None)
-    raise CannotCut({node: f"the shape of its result is not known before it runs: {reason}"})
+    raise CannotCut({node: f"the shape of its result is not known beforehand: {reason}"})
 
 
 def _unknown_size(node: Node, dimensions: InputDimensions) -> str | None:
     value = node.meta["val"]
     try:
         for tensor in value if isinstance(value, (tuple, list)) else (value,):
-            for size in tensor.shape if isinstance(tensor, torch.Tensor) else ():
-                dimensions.text(size)
+            if isinstance(tensor, torch.Tensor):
+                dimensions.shape(tensor)
     except Inexpressible as error:
         return str(error)
     return None

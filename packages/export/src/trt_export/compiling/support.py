@@ -27,6 +27,10 @@ BINDING_DTYPES = {
 # Arguments that make a random operator a plain one: dropout(p=0), dropout(train=False), attention(dropout_p=0).
 _NO_DROPOUT: dict[str, float | bool] = {"p": 0, "dropout_p": 0, "train": False, "training": False}
 
+# Arguments that make an operator learn from its input. torch.onnx's converters ignore some of them: batch norm in
+# training would come out as batch norm in evaluation.
+_TRAINING: dict[str, float | bool] = {"train": True, "training": True}
+
 
 def is_computation(node: Node) -> bool:
     """Whether the node makes tensors or reads one; the rest (sizes, checks, taking an item) is bookkeeping."""
@@ -62,8 +66,10 @@ def _reason_against(node: Node, refused_dtypes: Mapping[str, str]) -> str | None
         return "it is an engine already"
     if target._schema.is_mutable:
         return "it changes its argument in place"
-    if torch.Tag.nondeterministic_seeded in target.tags and not _is_without_dropout(node):
+    if torch.Tag.nondeterministic_seeded in target.tags and not _has_argument(node, _NO_DROPOUT):
         return "it is random, and an engine would draw other numbers than PyTorch"
+    if _has_argument(node, _TRAINING):
+        return "it is in training mode: call .eval() on the model before torch.export"
     if torch.Tag.data_dependent_output in target.tags:
         return "it reads a tensor's value into a number of the program"
     if not has_converter(target):
@@ -93,11 +99,12 @@ def _reason_against_values(node: Node, refused_dtypes: Mapping[str, str]) -> str
     return None
 
 
-def _is_without_dropout(node: Node) -> bool:
+def _has_argument(node: Node, values: Mapping[str, float | bool]) -> bool:
+    """Whether one of the named arguments has, given or by default, its value in `values`."""
     assert isinstance(node.target, OpOverload)
     for position, argument in enumerate(node.target._schema.arguments):
-        if argument.name in _NO_DROPOUT:
+        if argument.name in values:
             given = node.args[position] if position < len(node.args) else argument.default_value
-            if node.kwargs.get(argument.name, given) == _NO_DROPOUT[argument.name]:
+            if node.kwargs.get(argument.name, given) == values[argument.name]:
                 return True
     return False
