@@ -31,11 +31,12 @@ std::uint32_t byte_at(const std::span<const std::byte> bytes, const std::size_t 
 // The value of the character at `i`.
 std::uint32_t value_at(const std::string_view text, const std::size_t i) {
     const auto value = kValues[static_cast<unsigned char>(text[i])];
-    TRT_RUNTIME_CHECK(RecordError, value != kInvalid,
-                      "engine slot: expected base64 (A-Z a-z 0-9 + / and padding at the end), found "
-                      "byte ",
-                      static_cast<int>(static_cast<unsigned char>(text[i])), " at position ", i,
-                      "; the record is damaged, make it again");
+    TRT_RUNTIME_CHECK(
+        RecordError, value != kInvalid,
+        "engine slot: expected base64 (A-Z a-z 0-9 + / and padding at the end), found "
+        "byte ",
+        static_cast<int>(static_cast<unsigned char>(text[i])), " at position ", i,
+        "; the record is damaged, make it again");
     return value;
 }
 
@@ -81,9 +82,10 @@ std::vector<std::byte> base64_decode(const std::string_view text) {
                 bytes[written++] = byte;
             } else {
                 // Two texts must not stand for one plan: bits beyond its last byte are zero.
-                TRT_RUNTIME_CHECK(RecordError, byte == std::byte{0},
-                                  "engine slot: expected zero bits before the base64 padding, found "
-                                  "others; the record is damaged, make it again");
+                TRT_RUNTIME_CHECK(
+                    RecordError, byte == std::byte{0},
+                    "engine slot: expected zero bits before the base64 padding, found "
+                    "others; the record is damaged, make it again");
             }
         }
     }

@@ -40,9 +40,9 @@ std::shared_ptr<Executor> Engine::executor() {
     TRT_RUNTIME_CHECK(ExecutorUnavailableError, factory != nullptr, "engine '", record_.name,
                       "': expected an executor for plans of format '", to_string(plan_->format()),
                       "', found none; import trt_runtime in this process");
-    // No lock here: loading may enter Python, and a thread that holds the GIL may wait for the lock.
-    // Two threads may thus both load; the first to come back wins and the other's is dropped below,
-    // after the lock.
+    // No lock here: loading may enter Python, and a thread that holds the GIL may wait for the
+    // lock. Two threads may thus both load; the first to come back wins and the other's is dropped
+    // below, after the lock.
     auto loaded = factory->load(record_, plan_);
     const std::lock_guard lock(executor_mutex_);
     if (!executor_) {

@@ -38,10 +38,10 @@ class TRT_RUNTIME_API InputError : public c10::Error {
 }  // namespace trt_runtime
 
 // TORCH_CHECK with a type. Messages say what was expected, what was found and what mends it.
-#define TRT_RUNTIME_CHECK(error, condition, ...)                                            \
-    do {                                                                                    \
-        if (C10_UNLIKELY(!(condition))) {                                                   \
-            throw error({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)},         \
-                        c10::str(__VA_ARGS__));                                             \
-        }                                                                                   \
+#define TRT_RUNTIME_CHECK(error, condition, ...)                                    \
+    do {                                                                            \
+        if (C10_UNLIKELY(!(condition))) {                                           \
+            throw error({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, \
+                        c10::str(__VA_ARGS__));                                     \
+        }                                                                           \
     } while (false)

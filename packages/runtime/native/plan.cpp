@@ -102,8 +102,8 @@ Plan::Plan(const std::byte* const data, const std::size_t size, std::shared_ptr<
     const std::uint64_t payload_offset = little_endian<4>(bytes_, 8);
     const std::uint64_t provenance_size = little_endian<4>(bytes_, 12);
     const std::uint64_t payload_size = little_endian<8>(bytes_, 16);
-    TRT_RUNTIME_CHECK(PlanError, version == kVersion,
-                      "onnxruntime plan: expected header version ", kVersion, ", found ", version,
+    TRT_RUNTIME_CHECK(PlanError, version == kVersion, "onnxruntime plan: expected header version ",
+                      kVersion, ", found ", version,
                       "; install a trt-runtime that reads it: pip install -U trt-runtime");
     TRT_RUNTIME_CHECK(PlanError, flags == 0, "onnxruntime plan: expected no flags, found ", flags,
                       "; install a trt-runtime that knows them: pip install -U trt-runtime");

@@ -93,12 +93,11 @@ PYBIND11_MODULE(_native, module) {
 
     py::class_<Plan, std::shared_ptr<Plan>>(module, "Plan", py::buffer_protocol())
         .def_buffer([](const Plan& plan) { return view(plan.bytes()); })
-        .def_property_readonly("format",
-                               [](const Plan& plan) { return std::string(to_string(plan.format())); })
-        .def_property_readonly("payload_offset",
-                               [](const Plan& plan) {
-                                   return plan.payload().data() - plan.bytes().data();
-                               })
+        .def_property_readonly(
+            "format", [](const Plan& plan) { return std::string(to_string(plan.format())); })
+        .def_property_readonly(
+            "payload_offset",
+            [](const Plan& plan) { return plan.payload().data() - plan.bytes().data(); })
         .def_property_readonly("payload_sha256", [](const Plan& plan) {
             const auto digest = plan.payload_sha256();
             return py::bytes(reinterpret_cast<const char*>(digest.data()), digest.size());

@@ -100,8 +100,8 @@ Record record_from_dict(const py::dict& fields) {
 }
 
 void register_python_executor(const std::string& format, py::function check, py::function load) {
-    register_executor(parse_plan_format(format), std::make_shared<PythonExecutorFactory>(
-                                                     std::move(check), std::move(load)));
+    register_executor(parse_plan_format(format),
+                      std::make_shared<PythonExecutorFactory>(std::move(check), std::move(load)));
 }
 
 }  // namespace trt_runtime

@@ -15,7 +15,8 @@ Record record_from_dict(const pybind11::dict& fields);
 
 // Makes Python callables the executor of a plan format:
 // `check(fields: dict, format: str, size: int) -> None` and
-// `load(fields: dict, plan: Plan) -> Callable[[list[Tensor]], list[Tensor]]`. Throws PlanError for a format that is not known.
+// `load(fields: dict, plan: Plan) -> Callable[[list[Tensor]], list[Tensor]]`. Throws PlanError for
+// a format that is not known.
 void register_python_executor(const std::string& format, pybind11::function check,
                               pybind11::function load);
 

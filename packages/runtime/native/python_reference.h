@@ -22,9 +22,8 @@ void with_interpreter(const Release& release) {
 class PythonReference {
   public:
     explicit PythonReference(pybind11::object object)
-        : object_(object.release().ptr(), [](PyObject* const owned) {
-              with_interpreter([&] { Py_DECREF(owned); });
-          }) {}
+        : object_(object.release().ptr(),
+                  [](PyObject* const owned) { with_interpreter([&] { Py_DECREF(owned); }); }) {}
 
     // Needs the GIL.
     pybind11::object get() const {

@@ -70,8 +70,7 @@ void check_names(const std::vector<std::string>& names, const std::string_view f
                           !name.empty() && name.find_first_of("%@") == std::string::npos, field,
                           ": expected a binding name without '%' and '@', found '", name,
                           "' at index ", i, "; rename the binding");
-        TRT_RUNTIME_CHECK(RecordError,
-                          std::count(names.begin(), names.end(), name) == 1, field,
+        TRT_RUNTIME_CHECK(RecordError, std::count(names.begin(), names.end(), name) == 1, field,
                           ": expected every binding once, found '", name,
                           "' twice; rename one of them");
     }
@@ -83,16 +82,16 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 
 void check_aliases(const Record& record) {
     for (const AliasedIo& alias : record.aliased_io) {
-        TRT_RUNTIME_CHECK(RecordError,
-                          contains(record.outputs, alias.output) &&
-                              contains(record.inputs, alias.input),
-                          "aliased I/O: expected an output of [", join(record.outputs, ' '),
-                          "] and an input of [", join(record.inputs, ' '), "], found output '",
-                          alias.output, "' and input '", alias.input, "'", kMend);
-        TRT_RUNTIME_CHECK(RecordError,
-                          !alias.kind.empty() && alias.kind.find_first_of("%@") == std::string::npos,
-                          "aliased I/O: expected a kind without '%' and '@', found '", alias.kind,
-                          "' for output '", alias.output, "'", kMend);
+        TRT_RUNTIME_CHECK(
+            RecordError,
+            contains(record.outputs, alias.output) && contains(record.inputs, alias.input),
+            "aliased I/O: expected an output of [", join(record.outputs, ' '),
+            "] and an input of [", join(record.inputs, ' '), "], found output '", alias.output,
+            "' and input '", alias.input, "'", kMend);
+        TRT_RUNTIME_CHECK(
+            RecordError, !alias.kind.empty() && alias.kind.find_first_of("%@") == std::string::npos,
+            "aliased I/O: expected a kind without '%' and '@', found '", alias.kind,
+            "' for output '", alias.output, "'", kMend);
     }
 }
 
@@ -119,10 +118,9 @@ std::string aliases_text(const std::vector<AliasedIo>& aliases) {
 }  // namespace
 
 void check_record(const Record& record) {
-    TRT_RUNTIME_CHECK(RecordError,
-                      !record.name.empty() && record.name.find('%') == std::string::npos,
-                      "name: expected a text without '%', found '", record.name,
-                      "'; rename the engine");
+    TRT_RUNTIME_CHECK(
+        RecordError, !record.name.empty() && record.name.find('%') == std::string::npos,
+        "name: expected a text without '%', found '", record.name, "'; rename the engine");
     check_device(record.device);
     check_names(record.inputs, "input names");
     check_names(record.outputs, "output names");
@@ -150,9 +148,9 @@ std::vector<std::string> to_strings(const Record& record, std::string engine) {
 }
 
 Record parse_record(const std::vector<std::string>& slots) {
-    TRT_RUNTIME_CHECK(RecordError, slots.size() == kRecordSlots,
-                      "engine record: expected ", kRecordSlots, " strings (ABI ", kAbi, "), found ",
-                      slots.size(), slots.empty() ? std::string() : " with ABI '" + slots[0] + "'",
+    TRT_RUNTIME_CHECK(RecordError, slots.size() == kRecordSlots, "engine record: expected ",
+                      kRecordSlots, " strings (ABI ", kAbi, "), found ", slots.size(),
+                      slots.empty() ? std::string() : " with ABI '" + slots[0] + "'",
                       "; build the engine again with this version of trt-export");
     TRT_RUNTIME_CHECK(RecordError, slots[0] == kAbi, "engine record: expected ABI '", kAbi,
                       "', found '", slots[0],

@@ -61,8 +61,9 @@ TORCH_LIBRARY(trt_runtime, library) {
         .def("__obj_flatten__", &flatten)
         .def("serialize",
              [](const c10::intrusive_ptr<Engine>& engine) { return engine->serialize(); })
-        .def_pickle([](const c10::intrusive_ptr<Engine>& engine) { return engine->serialize(); },
-                    [](const std::vector<std::string>& slots) { return Engine::deserialize(slots); });
+        .def_pickle(
+            [](const c10::intrusive_ptr<Engine>& engine) { return engine->serialize(); },
+            [](const std::vector<std::string>& slots) { return Engine::deserialize(slots); });
     // `Engine`, not `Engine?`: torch hands the fake of an engine to an argument of plain class type
     // only (torch/_ops.py, _has_script_object_arg), and without a tracing mode every traced engine
     // is one. What that type brings with it, tracing.py undoes.
@@ -72,8 +73,10 @@ TORCH_LIBRARY(trt_runtime, library) {
         {at::Tag::pt2_compliant_tag});
 }
 
-TORCH_LIBRARY_IMPL(trt_runtime, CPU, library) { library.impl("execute_engine", &execute); }
-TORCH_LIBRARY_IMPL(trt_runtime, CUDA, library) { library.impl("execute_engine", &execute); }
+// Every backend: a tensor that the engine cannot take is refused by name, by the record's checks.
+TORCH_LIBRARY_IMPL(trt_runtime, CompositeExplicitAutograd, library) {
+    library.impl("execute_engine", &execute);
+}
 TORCH_LIBRARY_IMPL(trt_runtime, Autograd, library) {
     library.impl("execute_engine", &execute_with_autograd);
 }

@@ -18,6 +18,7 @@ from . import executors as _executors  # noqa: E402
 from . import tracing as _tracing  # noqa: E402
 from .engine import Engine  # noqa: E402
 from .info import AliasedIO, Binding, EngineInfo, PlanInfo  # noqa: E402
+from .tracing import restore_engines  # noqa: E402
 
 _executors.register()
 _tracing.register()
@@ -39,6 +40,7 @@ __all__ = [
     "TrtRuntimeError",
     "__version__",
     "capabilities",
+    "restore_engines",
     "stats",
 ]
 

@@ -19,11 +19,13 @@ class ShapeChecker:
     def __init__(self, info: EngineInfo) -> None:
         self._info = info
         self._device = torch.device(info.device)
-        self._inputs = [_Input(info.name, index, binding) for index, binding in enumerate(info.inputs)]
+        self._inputs = [
+            _Input(info.name, index, binding) for index, binding in enumerate(info.inputs)
+        ]
         self._outputs = [(binding, _compile_shape(binding)) for binding in info.outputs]
 
-    def output_shapes(self, inputs: Sequence[torch.Tensor]) -> list[list[Dim]]:
-        """Check ``inputs`` and return the shapes of the outputs.
+    def outputs(self, inputs: Sequence[torch.Tensor]) -> list[tuple[Binding, list[Dim]]]:
+        """Check ``inputs`` and return each output with its shape for them.
 
         Sizes may be SymInts: then what cannot be decided now becomes a guard or a runtime assertion of
         the program that is being traced.
@@ -44,7 +46,9 @@ class ShapeChecker:
             expected.bind(tensor, dims)
         for expected, tensor in zip(self._inputs, inputs, strict=True):
             expected.check_sizes(tensor, dims)
-        return [self._output_shape(binding, shape, dims) for binding, shape in self._outputs]
+        return [
+            (binding, self._output_shape(binding, shape, dims)) for binding, shape in self._outputs
+        ]
 
     def _output_shape(
         self, binding: Binding, shape: Sequence[int | Expression], dims: dict[str, Dim]
@@ -70,16 +74,18 @@ class _Input:
         self._where = f"engine '{engine}', input '{binding.name}' (index {index})"
         self._dtype = binding.torch_dtype
         self._shape = _compile_shape(binding)
-        self._free = [
-            (dim, dim_name(index, dim))
+        self._free = {
+            dim: dim_name(index, dim)
             for dim, size in enumerate(binding.shape)
             if size == dim_name(index, dim)
-        ]
+        }
         self._bounds = list(zip(binding.min, binding.max, strict=True))
 
     def check_tensor(self, tensor: torch.Tensor, device: torch.device) -> None:
         if tensor.dtype != self._dtype:
-            raise self._error(f"dtype {self._dtype}", f"{tensor.dtype}", f"convert it: .to({self._dtype})")
+            raise self._error(
+                f"dtype {self._dtype}", f"{tensor.dtype}", f"convert it: .to({self._dtype})"
+            )
         # A meta tensor has no device to be wrong about: it is asked for shapes only.
         if tensor.device != device and tensor.device.type != "meta":
             raise self._error(f"device {device}", f"{tensor.device}", f"move it: .to('{device}')")
@@ -93,18 +99,20 @@ class _Input:
             )
 
     def bind(self, tensor: torch.Tensor, dims: dict[str, Dim]) -> None:
-        for dim, name in self._free:
+        for dim, name in self._free.items():
             dims[name] = tensor.size(dim)
 
     def check_sizes(self, tensor: torch.Tensor, dims: dict[str, Dim]) -> None:
-        for index, (expected, (low, high)) in enumerate(zip(self._shape, self._bounds, strict=True)):
+        for index, (expected, (low, high)) in enumerate(
+            zip(self._shape, self._bounds, strict=True)
+        ):
             size = tensor.size(index)
             if isinstance(expected, int):
                 self._require(size == expected, tensor, index, f"{expected}")
                 continue
-            value = expected(dims)
-            # Of a free dimension this compares the size with itself, which costs nothing.
-            self._require(size == value, tensor, index, f"{expected.text} = {value}")
+            if index not in self._free:
+                value = expected(dims)
+                self._require(size == value, tensor, index, f"{expected.text} = {value}")
             self._require(size >= low, tensor, index, f"{low} to {high}")
             self._require(size <= high, tensor, index, f"{low} to {high}")
 
@@ -123,7 +131,7 @@ class _Input:
 
         if condition is False:
             raise error()
-        torch._check(condition, lambda: str(error()))
+        torch._check(condition, lambda: str(error()))  # type: ignore[no-untyped-call]
 
     def _shown_shape(self) -> str:
         return f"[{', '.join(map(str, self._binding.shape))}]"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._library.fake_class_registry import maybe_unwrap_fake_script_object
 
 from . import _native
 from .errors import PlanError
@@ -63,7 +64,7 @@ class Engine:
     @classmethod
     def from_script_object(cls, script_object: torch.ScriptObject) -> Engine:
         """Wrap the engine object of a program, such as ``program.constants["engine"]``."""
-        return cls(script_object)
+        return cls(maybe_unwrap_fake_script_object(script_object))
 
     @classmethod
     def deserialize(cls, slots: Sequence[str]) -> Engine:
@@ -102,7 +103,9 @@ class Engine:
             ExecutionError: it was run and failed.
 
         """
-        outputs: list[torch.Tensor] = torch.ops.trt_runtime.execute_engine(list(inputs), self._object)
+        outputs: list[torch.Tensor] = torch.ops.trt_runtime.execute_engine(
+            list(inputs), self._object
+        )
         return outputs
 
     def __reduce__(self) -> tuple[Any, tuple[list[str]]]:
@@ -112,7 +115,9 @@ class Engine:
         info = self.info
         plan = info.plan
         assert plan is not None  # checked when the engine was made
-        return f"<trt_runtime.Engine '{info.name}' {plan.format} {plan.size} bytes on {info.device}>"
+        return (
+            f"<trt_runtime.Engine '{info.name}' {plan.format} {plan.size} bytes on {info.device}>"
+        )
 
 
 def _hold(plan: Any) -> _native.Plan:

@@ -89,24 +89,29 @@ def _parse(text: str) -> ast.expr:
         raise _refuse(text, f"{type(error).__name__}: {error}") from None
 
 
+# torch's functions on SymInts have no annotations of their own.
+_check: Callable[..., None] = torch._check
+_sym_min: Callable[[Dim, Dim], Dim] = torch.sym_min
+_sym_max: Callable[[Dim, Dim], Dim] = torch.sym_max
+
 _OPERATORS: Mapping[type[ast.operator], Callable[[Dim, Dim], Dim]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
     ast.Mult: lambda a, b: a * b,
     ast.FloorDiv: lambda a, b: a // _divisor(b),
-    ast.Mod: lambda a, b: a % _divisor(b),
+    ast.Mod: lambda a, b: a % _divisor(b),  # type: ignore[operator]  # int % SymInt works
 }
 
 
 def _divisor(value: Dim) -> Dim:
     if isinstance(value, torch.SymInt):
-        torch._check(value != 0, lambda: "shape expression: division by zero")
+        _check(value != 0, lambda: "shape expression: division by zero")
     return value
 
 
 _FUNCTIONS: Mapping[str, Callable[[Dim, Dim], Dim]] = {
-    "min": lambda a, b: torch.sym_min(a, b),
-    "max": lambda a, b: torch.sym_max(a, b),
+    "min": _sym_min,
+    "max": _sym_max,
 }
 
 

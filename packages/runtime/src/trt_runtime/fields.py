@@ -68,7 +68,9 @@ class Fields:
         self._read.add(key)
         value = self._mapping.get(key, default)
         if not isinstance(value, (list, tuple)):
-            raise self.error(key, "a list", _shown(value) if key in self._mapping else "no such field")
+            raise self.error(
+                key, "a list", _shown(value) if key in self._mapping else "no such field"
+            )
         return value
 
     def rest(self) -> dict[str, Any]:

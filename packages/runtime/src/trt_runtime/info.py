@@ -200,13 +200,17 @@ class EngineInfo:
             plan=None if plan is None else PlanInfo.from_mapping(plan),
             provenance=copy.deepcopy(dict(fields.get("provenance", Mapping, {}))),  # type: ignore[type-abstract]
             hardware_compatible=fields.get("hardware_compatible", bool, False),
-            target_platform=fields.get("target_platform", str, cls.__dataclass_fields__["target_platform"].default),
+            target_platform=fields.get(
+                "target_platform", str, cls.__dataclass_fields__["target_platform"].default
+            ),
             requires_output_allocator=fields.get("requires_output_allocator", bool, False),
             resource_allocation_strategy=fields.choice(
                 "resource_allocation_strategy", ALLOCATION_STRATEGIES, "static"
             ),
             requires_native_multidevice=fields.get("requires_native_multidevice", bool, False),
-            aliased_io=tuple(AliasedIO.from_mapping(alias) for alias in fields.items("aliased_io", ())),
+            aliased_io=tuple(
+                AliasedIO.from_mapping(alias) for alias in fields.items("aliased_io", ())
+            ),
             extra=copy.deepcopy(fields.rest()),
         )
         _check(info)

@@ -66,7 +66,9 @@ def check_plan(info: EngineInfo, format: str, size: int) -> None:
 
     """
     if info.plan is None:
-        raise RecordError("record: field 'plan': expected format, size and sha256, found no such field")
+        raise RecordError(
+            "record: field 'plan': expected format, size and sha256, found no such field"
+        )
     if (info.plan.format, info.plan.size) != (format, size):
         raise PlanError(
             f"engine '{info.name}': expected a plan of format '{info.plan.format}' and "

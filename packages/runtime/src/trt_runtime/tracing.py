@@ -22,10 +22,10 @@ class FakeEngine:
     def __init__(self, slots: list[str]) -> None:
         # Strict export looks for an attribute per name that `__obj_flatten__` gives.
         self.record = slots
-        self.info = info_from_fields(_native.parse_record(slots))
+        self.checker = ShapeChecker(info_from_fields(_native.parse_record(slots)))
 
     @classmethod
-    def __obj_unflatten__(cls, flattened: tuple[tuple[str, Any], ...]) -> FakeEngine:  # noqa: N807
+    def __obj_unflatten__(cls, flattened: tuple[tuple[str, Any], ...]) -> FakeEngine:
         """Make one of what the engine's ``__obj_flatten__`` returned."""
         return cls(dict(flattened)["record"])
 
@@ -42,21 +42,40 @@ def execute_engine(inputs: list[torch.Tensor], engine: Any) -> list[torch.Tensor
 
     """
     if isinstance(engine, FakeScriptObject):
-        info = engine.wrapped_obj.info
+        checker = engine.wrapped_obj.checker
     else:
-        info = info_from_fields(_native.engine_fields(engine))
-    shapes = ShapeChecker(info).output_shapes(inputs)
+        checker = ShapeChecker(info_from_fields(_native.engine_fields(engine)))
     return [
         inputs[0].new_empty(shape, dtype=binding.torch_dtype)
-        for binding, shape in zip(info.outputs, shapes, strict=True)
+        for binding, shape in checker.outputs(inputs)
     ]
+
+
+def restore_engines(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Put the engines back into a program that ``torch.export.export(strict=True)`` made.
+
+    Strict export of torch 2.13 leaves the fakes that it traced with in ``program.constants``, and then
+    ``program.module()`` and everything built on it fail ("FakeScriptObject should only exist during
+    tracing"). A program of non-strict export, which is the default, needs none of this.
+
+    Args:
+        program: changed in place; one without fakes stays as it is.
+
+    Returns:
+        ``program``.
+
+    """
+    for name, constant in program.constants.items():
+        if isinstance(constant, FakeScriptObject) and isinstance(constant.wrapped_obj, FakeEngine):
+            program.constants[name] = constant.real_obj
+    return program
 
 
 def register() -> None:
     """Tell torch of both; once per process, however often the package is imported."""
     if has_fake_class(f"__torch__.torch.classes.{_CLASS.replace('::', '.')}"):
         return
-    register_fake_class(_CLASS, FakeEngine)
+    register_fake_class(_CLASS, FakeEngine)  # type: ignore[arg-type]  # its protocol is outdated
     torch.library.register_fake(_OPERATOR, execute_engine)
     operator = torch.ops.trt_runtime.execute_engine.default
     # With a fake engine torch dispatches in Python, where the native autograd kernel is out of reach.

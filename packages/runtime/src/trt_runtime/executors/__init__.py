@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .. import _native
-from .base import check, load
 from ..info import PLAN_FORMATS
+from .base import check, load
 
 
 def register() -> None:

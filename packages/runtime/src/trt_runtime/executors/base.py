@@ -85,14 +85,12 @@ class Runner:
         self._checker = ShapeChecker(info)
         self._executor = executor
         self._device = torch.device(info.device)
-        self._dtypes = [binding.torch_dtype for binding in info.outputs]
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Check, allocate and run; raises InputError or ExecutionError."""
-        shapes = self._checker.output_shapes(inputs)
         outputs = [
-            torch.empty(shape, dtype=dtype, device=self._device)  # type: ignore[arg-type]
-            for shape, dtype in zip(shapes, self._dtypes, strict=True)
+            torch.empty(shape, dtype=binding.torch_dtype, device=self._device)
+            for binding, shape in self._checker.outputs(inputs)
         ]
         # Executors read memory by address: a lazy negation must be carried out, strides straightened.
         self._executor.run([tensor.resolve_neg().contiguous() for tensor in inputs], outputs)

@@ -61,7 +61,7 @@ class TensorRTExecutor:
                 raise self._unavailable(plan, "made no execution context (out of memory?)")
             # Where empty tensors point: TensorRT refuses a null address even for no bytes.
             self._nothing = torch.empty(1, dtype=torch.uint8, device=self._device)
-            self._finished = torch.cuda.Event()
+            self._finished = torch.cuda.Event()  # type: ignore[no-untyped-call]
         self._inputs = [binding.name for binding in info.inputs]
         self._outputs = [binding.name for binding in info.outputs]
         self._busy = threading.Lock()
@@ -73,7 +73,11 @@ class TensorRTExecutor:
             # The context's scratch memory may still be in use by a call on another stream.
             stream.wait_event(self._finished)
             for name, tensor in zip(self._inputs, inputs, strict=True):
-                self._must(self._context.set_input_shape(name, tuple(tensor.shape)), "set_input_shape", name)
+                self._must(
+                    self._context.set_input_shape(name, tuple(tensor.shape)),
+                    "set_input_shape",
+                    name,
+                )
                 self._set_address(name, tensor)
             for name, tensor in zip(self._outputs, outputs, strict=True):
                 found = list(self._context.get_tensor_shape(name))
@@ -85,7 +89,9 @@ class TensorRTExecutor:
                     )
                 self._set_address(name, tensor)
             scratch = self._allocate_scratch()
-            self._must(self._context.execute_async_v3(stream.cuda_stream), "execute_async_v3", "all")
+            self._must(
+                self._context.execute_async_v3(stream.cuda_stream), "execute_async_v3", "all"
+            )
             self._finished.record(stream)
             # The allocator hands memory out again in the order of this stream, so it may go now.
             del scratch
@@ -163,7 +169,10 @@ def _make_logger(trt: Any) -> Any:
 
 def _compare_bindings(info: EngineInfo, engine: Any, trt: Any) -> None:
     names = [engine.get_tensor_name(index) for index in range(engine.num_io_tensors)]
-    for mode, bindings in ((trt.TensorIOMode.INPUT, info.inputs), (trt.TensorIOMode.OUTPUT, info.outputs)):
+    for mode, bindings in (
+        (trt.TensorIOMode.INPUT, info.inputs),
+        (trt.TensorIOMode.OUTPUT, info.outputs),
+    ):
         found = [name for name in names if engine.get_tensor_mode(name) == mode]
         expected = [binding.name for binding in bindings]
         if sorted(found) != sorted(expected):
