@@ -8,13 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from trt_export.delegate.blob import BACKEND_ID, parse_header, parse_metadata
-from trt_export.engines.record import (
-    Binding,
-    check_plan,
-    decode_plan,
-    parse_provenance,
-    parse_record,
-)
+from trt_export.engines.metadata import Binding, parse_provenance
+from trt_export.engines.record import check_plan, decode_plan, parse_record
 from trt_export.errors import FileFormatError, TrtExportError
 from trt_export.files.pt2 import Program, StoredEngine, read_pt2
 from trt_export.files.pte import Delegate, Method, NamedData, Segment, Value, is_pte, read_pte

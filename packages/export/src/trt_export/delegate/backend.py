@@ -10,7 +10,8 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from trt_export.delegate.blob import BlobAlias, BlobBinding, BlobMetadata, build_blob
-from trt_export.engines.record import Binding, EngineRecord
+from trt_export.engines.metadata import Binding
+from trt_export.engines.record import EngineRecord
 from trt_export.errors import LoweringError
 from trt_export.passes.engine_op import is_execute_plan, record_of
 

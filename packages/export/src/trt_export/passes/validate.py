@@ -8,8 +8,8 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from trt_export.engines.find import EngineCall
+from trt_export.engines.metadata import Binding
 from trt_export.engines.read import EngineState
-from trt_export.engines.record import Binding
 from trt_export.errors import (
     BindingMismatchError,
     BindingTypeError,
