@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import trt_runtime
 from onnx import ModelProto, TensorProto, helper
+
+import trt_runtime
 
 # Operator, names of inputs, names of outputs and, if there are any, attributes.
 Node = (
-    tuple[str, Sequence[str], Sequence[str]] | tuple[str, Sequence[str], Sequence[str], dict[str, Any]]
+    tuple[str, Sequence[str], Sequence[str]]
+    | tuple[str, Sequence[str], Sequence[str], dict[str, Any]]
 )
 
 HEADER = struct.Struct("<4sHHIIQ32s8x")
@@ -34,7 +36,10 @@ _ONNX_TYPES = {
 
 
 def binding(
-    name: str, dtype: str, shape: Sequence[int | str], bounds: dict[int, tuple[int, int]] | None = None
+    name: str,
+    dtype: str,
+    shape: Sequence[int | str],
+    bounds: dict[int, tuple[int, int]] | None = None,
 ) -> dict[str, Any]:
     """A binding's mapping; `bounds` gives min and max of dynamic dims and makes it an input."""
     fields: dict[str, Any] = {"name": name, "dtype": dtype, "shape": list(shape)}
@@ -59,7 +64,10 @@ def model(
         return helper.make_tensor_value_info(fields["name"], _ONNX_TYPES[fields["dtype"]], shape)
 
     graph = helper.make_graph(
-        [helper.make_node(op, list(ins), list(outs), **dict(*attrs)) for op, ins, outs, *attrs in nodes],
+        [
+            helper.make_node(op, list(ins), list(outs), **dict(*attrs))
+            for op, ins, outs, *attrs in nodes
+        ],
         "test",
         [value(fields) for fields in inputs],
         [value(fields) for fields in outputs],
@@ -81,7 +89,13 @@ def record_of(
     inputs: Sequence[dict[str, Any]], outputs: Sequence[dict[str, Any]], **more: Any
 ) -> dict[str, Any]:
     """A record as a mapping."""
-    return {"name": "test", "device": "cpu", "inputs": list(inputs), "outputs": list(outputs), **more}
+    return {
+        "name": "test",
+        "device": "cpu",
+        "inputs": list(inputs),
+        "outputs": list(outputs),
+        **more,
+    }
 
 
 def engine_of(

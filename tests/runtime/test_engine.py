@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+
 import trt_runtime
 from trt_runtime import Engine
 
@@ -48,13 +49,15 @@ def test_a_plan_whose_payload_is_garbage_is_only_found_out_when_it_runs() -> Non
     )
     engine = Engine.from_plan(damaged, record)
     assert engine.info.plan.size == len(RELU_PLAN)
-    with pytest.raises(trt_runtime.PlanError, match=r"expected the sha256 [0-9a-f]{64} of the plan, found"):
+    with pytest.raises(
+        trt_runtime.PlanError, match=r"expected the sha256 [0-9a-f]{64} of the plan, found"
+    ):
         engine(torch.randn(1, 8))
 
 
 def test_a_record_made_of_a_damaged_plan_does_not_hide_the_damage() -> None:
     engine = Engine.from_plan(RELU_PLAN[:-8] + bytes(8), relu_record())
-    with pytest.raises(trt_runtime.PlanError, match="of the payload of the plan"):
+    with pytest.raises(trt_runtime.PlanError, match=r"of the payload of the plan"):
         engine(torch.randn(1, 8))
 
 
@@ -103,9 +106,9 @@ def test_a_path_is_read(path_type, tmp_path) -> None:
 
 
 def test_what_is_no_plan_is_refused() -> None:
-    with pytest.raises(trt_runtime.PlanError, match="expected a path or bytes, found int"):
+    with pytest.raises(trt_runtime.PlanError, match=r"expected a path or bytes, found int"):
         Engine.from_plan(3, relu_record())
-    with pytest.raises(trt_runtime.PlanError, match="expected contiguous bytes"):
+    with pytest.raises(trt_runtime.PlanError, match=r"expected contiguous bytes"):
         Engine.from_plan(memoryview(RELU_PLAN)[::2], relu_record())
     with pytest.raises(FileNotFoundError):
         Engine.from_plan("no/such/file", relu_record())
@@ -158,7 +161,9 @@ def test_an_engine_is_made_of_its_own_info() -> None:
 
 
 def test_serialize_gives_what_deserialize_takes(counted) -> None:
-    engine = relu_engine(hardware_compatible=True, resource_allocation_strategy="dynamic", future=[1])
+    engine = relu_engine(
+        hardware_compatible=True, resource_allocation_strategy="dynamic", future=[1]
+    )
     with counted() as grown:
         slots = engine.serialize()
     assert grown == {"serializations": 1, "base64_encodes": 1}
@@ -218,4 +223,3 @@ def _address(buffer: object) -> int:
 
 def _writable(buffer: object) -> memoryview | np.ndarray:
     return np.frombuffer(buffer.obj if isinstance(buffer, memoryview) else buffer, np.uint8)
-

@@ -7,8 +7,9 @@ import io
 
 import pytest
 import torch
-import trt_runtime
 from torch.export import Dim, ExportedProgram
+
+import trt_runtime
 from trt_runtime import Engine
 
 from .building import Calls, binding, engine_of, relu_engine
@@ -25,7 +26,9 @@ def expected(x: torch.Tensor) -> torch.Tensor:
     return (x + 1).relu() * 2
 
 
-def export(model: torch.nn.Module, *args: torch.Tensor, strict: bool = False, **more) -> ExportedProgram:
+def export(
+    model: torch.nn.Module, *args: torch.Tensor, strict: bool = False, **more
+) -> ExportedProgram:
     return trt_runtime.restore_engines(torch.export.export(model, args, strict=strict, **more))
 
 
@@ -136,17 +139,19 @@ def test_unbacked_sizes_become_runtime_assertions() -> None:
 
 def test_wrong_inputs_are_found_while_tracing() -> None:
     model = Calls(relu_engine())
-    with pytest.raises(RuntimeError, match="expected 8 in dimension 1 .*, found 7"):
+    with pytest.raises(RuntimeError, match=r"expected 8 in dimension 1 .*, found 7"):
         export(model, torch.randn(4, 7))
     with pytest.raises(RuntimeError, match=r"expected dtype torch.float32, found torch.float64"):
         export(model, torch.randn(4, 8, dtype=torch.float64))
-    with pytest.raises(RuntimeError, match="expected 1 to 16 in dimension 0 .*, found 17"):
+    with pytest.raises(RuntimeError, match=r"expected 1 to 16 in dimension 0 .*, found 17"):
         export(model, torch.randn(17, 8))
 
 
 def test_a_range_beyond_the_engines_is_found_while_tracing() -> None:
-    with pytest.raises(torch._dynamo.exc.UserError, match="16"):
-        export(Calls(relu_engine()), torch.randn(4, 8), dynamic_shapes=({0: Dim("b", min=2, max=64)},))
+    with pytest.raises(torch._dynamo.exc.UserError, match=r"16"):
+        export(
+            Calls(relu_engine()), torch.randn(4, 8), dynamic_shapes=({0: Dim("b", min=2, max=64)},)
+        )
 
 
 def test_a_range_left_to_torch_becomes_the_engines() -> None:
@@ -177,8 +182,8 @@ def test_a_size_that_two_inputs_share_is_one_symbol() -> None:
     one = Dim("n", min=2, max=16)
     module = export(Model(), *args, dynamic_shapes=({0: one}, {0: one})).module()
     assert module(torch.ones(9, 2), torch.ones(9, 2)).sum() == 36
+    other = Dim("m", min=2, max=16)
     with pytest.raises(torch._dynamo.exc.UserError):
-        other = Dim("m", min=2, max=16)
         export(Model(), *args, dynamic_shapes=({0: one}, {0: other}))
 
 
@@ -224,7 +229,7 @@ def test_the_constants_of_a_program_are_engines() -> None:
 def test_strict_export_leaves_fakes_that_can_be_put_right() -> None:
     """What torch 2.13 does; restore_engines can go when this fails."""
     program = torch.export.export(Calls(relu_engine()), (torch.randn(4, 8),), strict=True)
-    with pytest.raises(AssertionError, match="FakeScriptObject should only exist during tracing"):
+    with pytest.raises(AssertionError, match=r"FakeScriptObject should only exist during tracing"):
         program.module()
     (fake,) = program.constants.values()
     assert Engine.from_script_object(fake).info.name == "test"
@@ -271,7 +276,9 @@ def test_backward_through_an_engine_is_an_error() -> None:
     x = torch.randn(2, 8, requires_grad=True)
     y = relu_engine()(x)[0] * 2
     assert y.requires_grad
-    with pytest.raises(RuntimeError, match=r"execute_engine: expected no gradient .*, found backward\(\)"):
+    with pytest.raises(
+        RuntimeError, match=r"execute_engine: expected no gradient .*, found backward\(\)"
+    ):
         y.sum().backward()
     assert x.grad is None
 
@@ -298,5 +305,5 @@ def test_integer_outputs_need_no_gradient() -> None:
 
 
 def test_an_engine_is_demanded() -> None:
-    with pytest.raises(RuntimeError, match="engine"):
+    with pytest.raises(RuntimeError, match=r"engine"):
         OP([torch.ones(1, 8)], None)

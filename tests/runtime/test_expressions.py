@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
 from trt_runtime import InputError, RecordError
 from trt_runtime.expressions import MAX_DEPTH, MAX_LENGTH, Expression
 
@@ -39,7 +40,7 @@ def test_means_what_python_means(text, values) -> None:
     try:
         expected = eval(text, {"__builtins__": {"min": min, "max": max}}, dims)
     except ZeroDivisionError:
-        with pytest.raises(InputError, match="expected no division by zero"):
+        with pytest.raises(InputError, match=r"expected no division by zero"):
             Expression(text)(dims)
     else:
         assert Expression(text)(dims) == expected
@@ -52,18 +53,14 @@ def test_any_text_is_evaluated_as_python_does_or_refused(text) -> None:
         found = Expression(text)
     except RecordError:
         return
-    try:
+    with suppress(InputError, KeyError):  # a division by zero, or a dimension that no input has
         assert found(dims) == eval(text.strip(), {"min": min, "max": max}, dims)
-    except (InputError, KeyError):
-        pass  # a division by zero, or a dimension that no input has
 
 
 @given(st.text(max_size=50))
 def test_no_text_gets_past_with_anything_but_an_answer_or_a_record_error(text) -> None:
-    try:
+    with suppress(RecordError):
         Expression(text)
-    except RecordError:
-        pass
 
 
 @pytest.mark.parametrize(
@@ -146,14 +143,14 @@ def test_examples(text, dims, value) -> None:
         "1)",
         "\0",
         "i0d0\0",
-        "ｉ0d0",
-        "i٠d0",
-        "１",
+        "\uff490d0",  # a full-width i, which Python's parser takes for an i
+        "i\u0660d0",  # Arabic-Indic zero
+        "\uff11",
         "min (1, 2) + \u00a01",
     ],
 )
 def test_everything_else_is_refused(text) -> None:
-    with pytest.raises(RecordError, match="shape expression"):
+    with pytest.raises(RecordError, match=r"shape expression"):
         Expression(text)
 
 
@@ -185,7 +182,7 @@ def test_size_and_depth_are_bounded_and_refused_fast(text) -> None:
 def test_the_bounds_themselves_are_allowed() -> None:
     assert Expression("-" * (MAX_DEPTH - 1) + "1")({}) == -1
     assert Expression("1" * MAX_LENGTH)({}) == int("1" * MAX_LENGTH)
-    with pytest.raises(RecordError, match="more than 50 levels"):
+    with pytest.raises(RecordError, match=r"more than 50 levels"):
         Expression("-" * MAX_DEPTH + "1")
 
 

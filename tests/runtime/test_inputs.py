@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from trt_runtime import InputError, RecordError
 
 from .building import binding, engine_of, relu_engine
@@ -43,7 +44,10 @@ def f(*shape: int, **more) -> torch.Tensor:
             r"input 'b' \(index 1\): expected rank 2 and shape \[i0d1, i0d0 \* 2\], found rank 1 and "
             r"shape \[12\]",
         ),
-        ([f(9, 2), f(2, 18)], r"'a' .*: expected 0 to 8 in dimension 0 of shape \[i0d0, i0d1\], found 9 in \[9, 2\]"),
+        (
+            [f(9, 2), f(2, 18)],
+            r"'a' .*: expected 0 to 8 in dimension 0 of shape \[i0d0, i0d1\], found 9 in \[9, 2\]",
+        ),
         ([f(3, 1), f(1, 6)], r"'a' .*: expected 2 to 4 in dimension 1 .*, found 1 in \[3, 1\]"),
         ([f(3, 5), f(5, 6)], r"'a' .*: expected 2 to 4 in dimension 1 .*, found 5"),
         ([f(3, 2), f(3, 6)], r"'b' .*: expected i0d1 = 2 in dimension 0 .*, found 3"),
@@ -66,7 +70,9 @@ def test_the_bounds_themselves_run(two_inputs, rows, columns) -> None:
 
 
 def test_a_static_size_is_checked() -> None:
-    with pytest.raises(InputError, match=r"expected 8 in dimension 1 of shape \[i0d0, 8\], found 7 in \[3, 7\]"):
+    with pytest.raises(
+        InputError, match=r"expected 8 in dimension 1 of shape \[i0d0, 8\], found 7 in \[3, 7\]"
+    ):
         relu_engine()(torch.ones(3, 7))
 
 
@@ -84,7 +90,9 @@ def test_a_tensor_on_another_device_is_refused() -> None:
     )
     from trt_runtime.checking import ShapeChecker
 
-    with pytest.raises(InputError, match="'a' .*: expected device cuda:0, found cpu; move it: .to.'cuda:0'"):
+    with pytest.raises(
+        InputError, match=r"'a' .*: expected device cuda:0, found cpu; move it: .to.'cuda:0'"
+    ):
         ShapeChecker(engine.info).outputs([f(2), f(2)])
 
 
@@ -94,7 +102,9 @@ def test_an_output_shape_that_no_tensor_can_have_is_the_records_fault() -> None:
         [binding("in", "float32", ["i0d0"], {0: (0, 9)})],
         [binding("out", "float32", ["i0d0 - 3"])],
     )
-    with pytest.raises(RecordError, match=r"output 'out': expected a size .* \(i0d0 - 3\), found -1"):
+    with pytest.raises(
+        RecordError, match=r"output 'out': expected a size .* \(i0d0 - 3\), found -1"
+    ):
         engine(torch.ones(2))
 
 
@@ -104,7 +114,7 @@ def test_division_by_zero_in_a_shape_is_an_input_error() -> None:
         [binding("in", "float32", ["i0d0"], {0: (0, 9)})],
         [binding("out", "float32", ["9 // i0d0"])],
     )
-    with pytest.raises(InputError, match="expected no division by zero, found one with i0d0=0"):
+    with pytest.raises(InputError, match=r"expected no division by zero, found one with i0d0=0"):
         engine(torch.ones(0))
 
 

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 import torch
-import trt_runtime
 from onnx import helper
+
+import trt_runtime
 from trt_runtime import Engine, ExecutionError, ExecutorUnavailableError, PlanError
 
 from .building import (
@@ -43,13 +44,15 @@ def test_every_dtype_goes_through(dtype) -> None:
 
 def test_bfloat16_is_refused_by_name() -> None:
     engine = identity("bfloat16", [2], {})
-    with pytest.raises(ExecutorUnavailableError, match="binding 'in': expected one of .*, found bfloat16"):
+    with pytest.raises(
+        ExecutorUnavailableError, match=r"binding 'in': expected one of .*, found bfloat16"
+    ):
         engine(torch.ones(2, dtype=torch.bfloat16))
 
 
 def test_an_engine_for_a_gpu_is_refused() -> None:
     engine = relu_engine(device="cuda:0")
-    with pytest.raises(ExecutorUnavailableError, match="expected the device cpu .*, found cuda:0"):
+    with pytest.raises(ExecutorUnavailableError, match=r"expected the device cpu .*, found cuda:0"):
         engine(torch.ones(1, 8))
 
 
@@ -163,7 +166,9 @@ def test_a_record_of_another_model_is_refused_with_both_sets(inputs, outputs, me
 @pytest.mark.parametrize("payload", [b"", b"garbage" * 9], ids=["empty", "garbage"])
 def test_a_payload_that_is_no_model_is_a_plan_error(payload) -> None:
     engine = Engine.from_plan(plan_of(payload), record_of(RELU_INPUTS, RELU_OUTPUTS))
-    with pytest.raises(PlanError, match="expected an ONNX model that ONNX Runtime .* loads, found"):
+    with pytest.raises(
+        PlanError, match=r"expected an ONNX model that ONNX Runtime .* loads, found"
+    ):
         engine(torch.ones(1, 8))
 
 
@@ -171,7 +176,9 @@ def test_an_output_of_another_shape_than_the_records_is_an_execution_error(capfd
     outputs = [binding("out_0", "float32", ["i0d0 + 1", 8])]
     payload = model([("Relu", ["in_0"], ["out_0"])], RELU_INPUTS, RELU_OUTPUTS).SerializeToString()
     engine = Engine.from_plan(plan_of(payload), record_of(RELU_INPUTS, outputs))
-    with pytest.raises(ExecutionError, match=r"shapes \[\[2, 8\]\] into outputs of \[\[3, 8\]\], found"):
+    with pytest.raises(
+        ExecutionError, match=r"shapes \[\[2, 8\]\] into outputs of \[\[3, 8\]\], found"
+    ):
         engine(torch.ones(2, 8))
     assert capfd.readouterr() == ("", "")
 
@@ -183,7 +190,7 @@ def test_an_operator_that_fails_is_an_execution_error_and_silent(capfd) -> None:
         [binding("out", "float32", [1])],
     )
     assert engine(torch.arange(4.0), torch.tensor([3]))[0].item() == 3
-    with pytest.raises(ExecutionError, match="out of data bounds"):
+    with pytest.raises(ExecutionError, match=r"out of data bounds"):
         engine(torch.arange(4.0), torch.tensor([7]))
     assert capfd.readouterr() == ("", "")
 
@@ -193,7 +200,7 @@ def test_without_onnxruntime_everything_but_running_works(monkeypatch) -> None:
     engine = relu_engine()
     again = Engine.deserialize(engine.serialize())
     assert again.info == engine.info
-    with pytest.raises(ExecutorUnavailableError, match="pip install 'onnxruntime>=1.32,<2'"):
+    with pytest.raises(ExecutorUnavailableError, match=r"pip install 'onnxruntime>=1.32,<2'"):
         engine(torch.ones(1, 8))
 
 
@@ -224,6 +231,8 @@ def test_a_model_of_an_opset_that_this_onnxruntime_lacks_says_so() -> None:
     proto = model([("Relu", ["in_0"], ["out_0"])], RELU_INPUTS, RELU_OUTPUTS)
     del proto.opset_import[:]
     proto.opset_import.append(helper.make_opsetid("", 999))
-    engine = Engine.from_plan(plan_of(proto.SerializeToString()), record_of(RELU_INPUTS, RELU_OUTPUTS))
-    with pytest.raises(trt_runtime.PlanError, match="999"):
+    engine = Engine.from_plan(
+        plan_of(proto.SerializeToString()), record_of(RELU_INPUTS, RELU_OUTPUTS)
+    )
+    with pytest.raises(trt_runtime.PlanError, match=r"999"):
         engine(torch.ones(1, 8))

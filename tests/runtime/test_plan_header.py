@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+
 from trt_runtime import Engine, PlanError
 
 from .building import HEADER, RELU_PLAN, relu_record
@@ -26,13 +27,15 @@ def test_a_truncated_plan_is_refused(size) -> None:
 
 
 def test_a_plan_with_something_behind_it_is_refused() -> None:
-    with pytest.raises(PlanError, match="that ends the plan"):
+    with pytest.raises(PlanError, match=r"that ends the plan"):
         make(RELU_PLAN + b"\0")
 
 
-@pytest.mark.parametrize("magic", [b"", b"o", b"ort", b"ORTP", b"ptro", b"\x7fELF", b"PK\3\4", b"\0\0\0\0"])
+@pytest.mark.parametrize(
+    "magic", [b"", b"o", b"ort", b"ORTP", b"ptro", b"\x7fELF", b"PK\3\4", b"\0\0\0\0"]
+)
 def test_another_magic_is_refused(magic) -> None:
-    with pytest.raises(PlanError, match="not a plan: expected the magic 'ortp'"):
+    with pytest.raises(PlanError, match=r"not a plan: expected the magic 'ortp'"):
         make(magic + RELU_PLAN[4:] if len(magic) == 4 else magic)
 
 
@@ -55,7 +58,7 @@ def test_a_lying_field_is_refused(field, values) -> None:
     header = list(HEADER.unpack_from(RELU_PLAN))
     for value in values:
         plan = HEADER.pack(*header[:field], value, *header[field + 1 :]) + RELU_PLAN[HEADER.size :]
-        with pytest.raises(PlanError, match="onnxruntime plan: expected"):
+        with pytest.raises(PlanError, match=r"onnxruntime plan: expected"):
             make(plan)
 
 
@@ -63,7 +66,7 @@ def test_offset_and_size_that_agree_only_by_overflow_are_refused() -> None:
     header = list(HEADER.unpack_from(RELU_PLAN))
     header[3] = 2**32 - 64
     header[5] = (len(RELU_PLAN) - header[3]) % 2**64
-    with pytest.raises(PlanError, match="expected the payload at a multiple of 64"):
+    with pytest.raises(PlanError, match=r"expected the payload at a multiple of 64"):
         make(HEADER.pack(*header) + RELU_PLAN[HEADER.size :])
 
 
@@ -81,7 +84,7 @@ def test_a_changed_byte_behind_the_header_is_found_before_anything_runs(offset) 
     plan = bytearray(RELU_PLAN)
     plan[HEADER.size + offset] ^= 0x10
     record = {**RECORD, "plan": Engine.from_plan(RELU_PLAN, RECORD).info.plan.to_mapping()}
-    with pytest.raises(PlanError, match="sha256"):
+    with pytest.raises(PlanError, match=r"sha256"):
         Engine.from_plan(bytes(plan), record)(torch.ones(1, 8))
 
 

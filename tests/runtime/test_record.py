@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+
 import trt_runtime
 from trt_runtime import AliasedIO, Engine, EngineInfo, RecordError
 
@@ -116,7 +117,11 @@ def test_another_abi_is_refused(slots, abi) -> None:
         (INPUTS, "in_0%", "found '' at index 1"),
         (INPUTS, "in@0", "found 'in@0' at index 0"),
         (INPUTS, "in_0%in_0", "found 'in_0' twice"),
-        (INPUTS, "other", r"expected the input bindings \['other'\] in the metadata, found \['in_0'\]"),
+        (
+            INPUTS,
+            "other",
+            r"expected the input bindings \['other'\] in the metadata, found \['in_0'\]",
+        ),
         (OUTPUTS, "other", r"expected the output bindings \['other'\]"),
         (HARDWARE, "2", "hardware-compatible: expected '0' or '1', found '2'"),
         (HARDWARE, "", "hardware-compatible: expected '0' or '1', found ''"),
@@ -169,7 +174,7 @@ def test_a_pickle_in_the_metadata_is_never_loaded(slots) -> None:
             return pytest.fail, ("a pickle from a record was loaded",)
 
     slots[METADATA] = base64.b64encode(pickle.dumps(Trap())).decode()
-    with pytest.raises(RecordError, match="was not made by trt-runtime"):
+    with pytest.raises(RecordError, match=r"was not made by trt-runtime"):
         Engine.deserialize(slots)
 
 
@@ -183,11 +188,11 @@ def test_the_plan_must_be_the_records(slots) -> None:
         Engine.deserialize(slots)
     metadata["plan"].update(size=len(RELU_PLAN), format="tensorrt")
     slots[METADATA] = json.dumps(metadata)
-    with pytest.raises(trt_runtime.PlanError, match="expected a plan of format 'tensorrt'"):
+    with pytest.raises(trt_runtime.PlanError, match=r"expected a plan of format 'tensorrt'"):
         Engine.deserialize(slots)
     del metadata["plan"]
     slots[METADATA] = json.dumps(metadata)
-    with pytest.raises(RecordError, match="field 'plan'"):
+    with pytest.raises(RecordError, match=r"field 'plan'"):
         Engine.deserialize(slots)
 
 
@@ -210,7 +215,11 @@ def _set(path: tuple[str | int, ...], value: Any) -> dict[str, Any]:
         (("inputs",), {}, "field 'inputs': expected a list"),
         (("inputs",), [3], "input 0: expected a mapping"),
         (("inputs", 0, "name"), "a%b", "found 'a%b' at index 0"),
-        (("inputs", 0, "dtype"), "float8", "input 0 'in_0': field 'dtype': expected one of float32"),
+        (
+            ("inputs", 0, "dtype"),
+            "float8",
+            "input 0 'in_0': field 'dtype': expected one of float32",
+        ),
         (("inputs", 0, "dtype"), ["float32"], "field 'dtype': expected a str"),
         (("inputs", 0, "shape"), [-1, 8], "field 'shape'"),
         (("inputs", 0, "shape"), [True, 8], "field 'shape'"),
@@ -222,11 +231,19 @@ def _set(path: tuple[str | int, ...], value: Any) -> dict[str, Any]:
         (("inputs", 0, "shape"), ["i1d0", 8], r"found \['i1d0'\]"),
         (("inputs", 0, "shape"), ["2 ** i0d0", 8], "input 'in_0': shape expression"),
         (("inputs", 0, "min"), [1], "field 'min': expected 2 ints"),
-        (("inputs", 0, "min"), [17, 8], "expected min <= opt <= max in dimension 0, found 17, 16, 16"),
+        (
+            ("inputs", 0, "min"),
+            [17, 8],
+            "expected min <= opt <= max in dimension 0, found 17, 16, 16",
+        ),
         (("inputs", 0, "opt"), [17, 8], "expected min <= opt <= max"),
         (("inputs", 0, "max"), [16, 9], "expected min = opt = max = 8 in the static dimension 1"),
         (("inputs", 0, "max"), [True, 8], "field 'max'"),
-        (("outputs", 0, "shape"), ["i0d1"], r"expected expressions over .*\['i0d0'\], found \['i0d1'\]"),
+        (
+            ("outputs", 0, "shape"),
+            ["i0d1"],
+            r"expected expressions over .*\['i0d0'\], found \['i0d1'\]",
+        ),
         (("outputs", 0, "shape"), ["import os"], "output 'out_0': shape expression"),
         (("plan",), 3, "record: plan: expected a mapping"),
         (("plan",), {"format": "x", "size": 1, "sha256": "0" * 64}, "expected one of onnxruntime"),
@@ -283,7 +300,10 @@ def test_fields_have_the_defaults_of_the_contract() -> None:
     assert info.plan is None
     assert info.target_platform.startswith("linux_")
     assert (info.hardware_compatible, info.requires_output_allocator) == (False, False)
-    assert (info.resource_allocation_strategy, info.requires_native_multidevice) == ("static", False)
+    assert (info.resource_allocation_strategy, info.requires_native_multidevice) == (
+        "static",
+        False,
+    )
     assert info.aliased_io == ()
 
 
