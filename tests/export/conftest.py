@@ -10,12 +10,18 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import executorch.exir  # noqa: F401
 
-# torch and ExecuTorch copy pytree specs, which torch itself deprecates.
-_THIRD_PARTY = "ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated:FutureWarning"
+_THIRD_PARTY = (
+    # torch and ExecuTorch copy pytree specs, which torch itself deprecates.
+    "ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated:FutureWarning",
+    # ExecuTorch finds its flatbuffer schema through importlib.resources.read_binary.
+    "ignore:read_binary is deprecated:DeprecationWarning",
+    "ignore:open_binary is deprecated:DeprecationWarning",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings(_THIRD_PARTY))
+            for text in _THIRD_PARTY:
+                item.add_marker(pytest.mark.filterwarnings(text))

@@ -23,6 +23,7 @@ from trt_export.delegate.partitioner import EnginePartitioner
 from trt_export.errors import LoweringError
 from trt_export.files.atomic import write_files
 from trt_export.passes.pipeline import prepare
+from trt_export.passes.symbols import only_symbols
 
 Partitioners: TypeAlias = Sequence[Partitioner] | Mapping[str, Sequence[Partitioner]]
 
@@ -59,19 +60,20 @@ def to_edge(
     """
     methods = dict(programs) if isinstance(programs, Mapping) else {"forward": programs}
     _check_backend()
-    manager = to_edge_transform_and_lower(
-        prepare(methods),
-        transform_passes=transform_passes,
-        partitioner=_others(partitioners),
-        constant_methods=dict(constant_methods) if constant_methods else None,
-        compile_config=compile_config,
-    )
-    for method in methods:
-        hold_outputs(manager.exported_program(method).graph_module)
+    prepared = prepare(methods)
+    with only_symbols(prepared.values()):
+        manager = to_edge_transform_and_lower(
+            prepared,
+            transform_passes=transform_passes,
+            partitioner=_others(partitioners),
+            constant_methods=dict(constant_methods) if constant_methods else None,
+            compile_config=compile_config,
+        )
+    held = {method: hold_outputs(manager.exported_program(method)) for method in methods}
     manager = manager.to_backend({method: EnginePartitioner() for method in methods})
     for method in methods:
         program = manager.exported_program(method)
-        release_outputs(program.graph_module)
+        release_outputs(program, held[method])
         _keep_initial_state(program)
     return manager
 

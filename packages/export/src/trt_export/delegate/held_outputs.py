@@ -1,52 +1,63 @@
 """Keeps outputs that nobody uses as outputs of the delegate.
 
 A delegate runs a whole engine, and an engine writes all of its outputs; ExecuTorch gives a delegate only those
-that something outside of it uses. Between the last rewrite of the graph and partitioning, an op that does
-nothing uses each missing one; afterwards it goes.
+that something outside of it uses. So the program gives out the missing ones too while it is partitioned.
 """
 
 import operator
 from collections.abc import Sequence
 
 import torch
-from executorch.exir.dialects._ops import ops as edge_ops
-from torch.fx import GraphModule, Node
-from torch.fx.node import has_side_effect
+from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
+from torch.fx import Node
 
 from trt_export.passes.engine_op import is_execute_plan
 
-OP = "trt_export::hold"
 
-torch.library.define(OP, "(Tensor value) -> ()")
-# ExecuTorch's verifier takes edge ops only; torch removes unused calls of an op without side effects.
-_hold = has_side_effect(edge_ops.edge.trt_export.hold.default)
+def hold_outputs(program: ExportedProgram) -> int:
+    """Give every output of every engine call one node that is used, in their order; edits in place.
 
-
-torch.library.register_fake(OP, lambda value: None)
-
-
-def hold_outputs(module: GraphModule) -> None:
-    """Give every output of every engine call one node that is used, in their order; edits in place."""
-    graph = module.graph
-    for call in [node for node in graph.nodes if is_execute_plan(node)]:
-        values = call.meta["val"]
-        outputs = _getitems(call, values) if isinstance(values, Sequence) else [call]
-        for item in outputs:
-            if not item.users:
-                with graph.inserting_before(graph.output_node()):
-                    graph.call_function(_hold, (item,)).meta["val"] = None
-    module.recompile()
-
-
-def release_outputs(module: GraphModule) -> None:
-    """Remove what `hold_outputs` added; the delegate keeps its outputs."""
-    for node in [node for node in module.graph.nodes if node.target is _hold]:
-        module.graph.erase_node(node)
-    module.recompile()
+    Returns:
+        How many outputs were added behind those of the program, for `release_outputs`.
+    """
+    graph, signature = program.graph, program.graph_signature
+    unused = [
+        item
+        for call in [node for node in graph.nodes if is_execute_plan(node)]
+        for item in _outputs(call)
+        if not item.users
+    ]
+    (results,) = graph.output_node().args
+    assert isinstance(results, Sequence)
+    graph.output_node().args = ((*results, *unused),)
+    signature.output_specs = [
+        *signature.output_specs,
+        *(OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(item.name), None) for item in unused),
+    ]
+    program.graph_module.recompile()
+    return len(unused)
 
 
-def _getitems(call: Node, values: Sequence[torch.Tensor]) -> list[Node]:
-    """One getitem for each output, in order right behind the call: so are the results of the delegate."""
+def release_outputs(program: ExportedProgram, held: int) -> None:
+    """Remove the outputs that `hold_outputs` added; the delegate keeps them."""
+    if held:
+        output = program.graph.output_node()
+        (results,) = output.args
+        assert isinstance(results, Sequence)
+        output.args = (tuple(results[:-held]),)
+        program.graph_signature.output_specs = program.graph_signature.output_specs[:-held]
+        program.graph_module.recompile()
+
+
+def _outputs(call: Node) -> list[Node]:
+    """One node for each output: the call itself if it has one, else getitems in order right behind it.
+
+    The results of a delegate have the order of their nodes.
+    """
+    values = call.meta["val"]
+    if isinstance(values, torch.Tensor):
+        return [call]
     outputs = []
     for index, value in reversed(list(enumerate(values))):
         items = [user for user in call.users if user.args[1] == index]

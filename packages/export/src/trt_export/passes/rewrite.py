@@ -51,12 +51,10 @@ def _take_over(stage: Stage, node: Node, replacement: Node) -> None:
     if len(values) == 1:
         items = list(node.users)
         for item in items:
-            item.replace_all_uses_with(replacement)
-            stage.remove(item)
+            stage.replace(item, replacement)
         if items:
             replacement.name = items[0].name  # By which the signature knows it, if it is an output.
-    node.replace_all_uses_with(replacement)
-    stage.remove(node)
+    stage.replace(node, replacement)
 
 
 def _free_name(stage: Stage, index: int) -> str:

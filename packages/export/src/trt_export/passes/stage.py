@@ -5,8 +5,8 @@
 """
 
 import copy
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -71,6 +71,13 @@ class Stage:
             ):
                 self._constants.pop(str(spec.target), None)
 
+    def replace(self, node: Node, by: Node) -> None:
+        """Put one node in the place of another, also for those who look for the copy of a source's node."""
+        node.replace_all_uses_with(by)
+        self.remove(node)
+        for original in [original for original, copied in self.copies.items() if copied is node]:
+            self.copies[original] = by
+
     def is_free(self, target: str) -> bool:
         """Whether a name is taken neither by a value nor by a node."""
         taken = {node.name for node in self.graph.nodes}
@@ -96,10 +103,12 @@ class Stage:
         """The source's, with the names of the nodes that are the outputs now."""
         (results,) = self.graph.output_node().args
         assert isinstance(results, Sequence)
-        return [
-            replace(spec, arg=replace(spec.arg, name=node.name)) if isinstance(node, Node) else spec
-            for spec, node in zip(self._source.graph_signature.output_specs, results, strict=True)
-        ]
+        specs = list(self._source.graph_signature.output_specs)
+        for index, (spec, node) in enumerate(zip(specs, results, strict=True)):
+            if isinstance(node, Node):
+                argument = dataclasses.replace(spec.arg, name=node.name)
+                specs[index] = dataclasses.replace(spec, arg=argument)
+        return specs
 
     def _first_call(self) -> Node:
         first: Node = next(node for node in self.graph.nodes if node.op != "placeholder")
