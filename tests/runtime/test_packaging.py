@@ -6,9 +6,13 @@ import re
 import tarfile
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from scikit_build_core.build import build_sdist
+
+from .building import RELU_PLAN
 
 PACKAGE = Path(__file__).parents[2] / "packages" / "runtime"
 
@@ -62,3 +66,15 @@ def test_the_sdist_builds_from_what_it_holds(tmp_path, monkeypatch) -> None:
     assert native | {"CMakeLists.txt", "pyproject.toml", "README.md", "CHANGELOG.md"} <= names
     assert {"src/trt_runtime/py.typed", "src/trt_runtime/_native.pyi"} <= names
     assert not [name for name in names if name.endswith((".so", ".pyc", ".o"))]
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # torch's own
+def test_the_example_of_the_readme_runs(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("relu.plan").write_bytes(RELU_PLAN)
+    (code,) = re.findall(r"```python\n(.*?)```", (PACKAGE / "README.md").read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    x = torch.randn(4, 8)
+    module = torch.export.load("model.pt2").module()
+    assert torch.equal(module(x), (x + 1).relu() * 2)
