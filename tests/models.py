@@ -5,8 +5,8 @@ Import as `from models import FAMILIES` (pytest puts `tests/` on the path for te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from torch.export import Dim, ExportedProgram
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Family:
     """A kind of model.
 
@@ -35,7 +35,6 @@ class Family:
     stays: frozenset[str] = frozenset()
     steps: int = 1
     """How often to call in a row: more than once where a state must be carried on."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def make(self) -> nn.Module:
         """Return the module, in evaluation mode, with the same weights every time."""

@@ -91,6 +91,7 @@ def check_plan(plan: PlanSource) -> PlanHeader:
     try:
         header = _read(view)
         if header.sha256 is not None:
+            assert header.payload_offset is not None
             with view[header.payload_offset :] as payload:
                 found = hashlib.sha256(payload).hexdigest()
             if found != header.sha256:
@@ -157,6 +158,8 @@ def _read_ortp(view: memoryview) -> PlanHeader:
         raise TruncatedPlanError(
             f"the onnxruntime plan has {view.nbytes} bytes, its header says {offset + payload_size}; copy or compile it again"
         )
+    if any(view[_ORTP.size - 8 : _ORTP.size]) or any(view[_ORTP.size + provenance_size : offset]):
+        raise CorruptPlanError("the onnxruntime plan is damaged: bytes of its header that must be zero are not")
     try:
         provenance = json.loads(bytes(view[_ORTP.size : _ORTP.size + provenance_size]))
     except ValueError as error:

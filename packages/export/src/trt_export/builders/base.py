@@ -78,6 +78,6 @@ class Builder(ABC):
         """Make the plan.
 
         Raises:
-            NodesRefused: the model passed `check`, and building it shows nodes that cannot be taken.
-            BuildFailedError: the builder failed and names no node.
+            NodesRefused: nodes of this model cannot be taken.
+            BuildFailedError: the builder cannot work here; the message has its log.
         """

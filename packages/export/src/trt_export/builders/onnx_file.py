@@ -5,6 +5,7 @@ Protobuf defines that concatenated messages are merged, so a weight can be appen
 message of its own: a few header bytes, then the weight's own memory.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,9 +49,18 @@ class OnnxFile:
         """Whether the model can be one self-contained file: protobuf ends at 2 GiB."""
         return self.weights_size + self._graph.ByteSize() + 1024 * len(self._weights) < _PROTOBUF_LIMIT
 
-    def node_names(self) -> list[str]:
-        """Names of the model's nodes, in order."""
-        return [node.name for node in self._graph.graph.node]
+    def named_node(self, message: str) -> str | None:
+        """Return the node that a builder's message speaks of: by its own name, or by that of a value, in brackets or quotes."""
+        nodes = self._graph.graph.node
+        for node in nodes:
+            if re.search(rf"(?<!\w){re.escape(node.name)}(?!\w)", message):
+                return node.name
+        quoted = set(re.findall(r"[\[('\"]([^\[\]()'\"]+)[\])'\"]", message))
+        for names in (lambda node: node.output, lambda node: node.input):
+            for node in nodes:
+                if not quoted.isdisjoint(names(node)):
+                    return node.name
+        return None
 
     def producer(self, value: str) -> str | None:
         """Name of the node that makes `value`; None for an input."""

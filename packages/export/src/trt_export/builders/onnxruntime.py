@@ -1,13 +1,11 @@
 """The builder that runs anywhere: its plan is the ONNX model itself, which ONNX Runtime executes on the CPU."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import onnxruntime
 
 from trt_export.builders.base import Builder, BuildRequest, NodeRefusal, NodesRefused
-from trt_export.builders.onnx_file import OnnxFile
 from trt_export.errors import BuildFailedError
 from trt_export.plan import write_onnxruntime_plan
 
@@ -40,7 +38,7 @@ class OnnxRuntimeBuilder(Builder):
         try:
             onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's exceptions have no common base but this
-            return [NodeRefusal(_named_node(str(error), request.model), f"ONNX Runtime: {_first_line(error)}")]
+            return [NodeRefusal(request.model.named_node(str(error)), f"ONNX Runtime: {_first_line(error)}")]
         return []
 
     def build(self, request: BuildRequest) -> bytes:
@@ -58,14 +56,6 @@ class OnnxRuntimeBuilder(Builder):
         if refusals := self.check(request):
             raise NodesRefused(refusals)
         return write_onnxruntime_plan(request.model.chunks(), self.provenance())
-
-
-def _named_node(message: str, model: OnnxFile) -> str | None:
-    """Return the model's node that the message names: longest name first, for one may be part of another."""
-    for name in sorted(model.node_names(), key=len, reverse=True):
-        if name and re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", message):
-            return name
-    return None
 
 
 def _first_line(error: Exception) -> str:

@@ -111,8 +111,8 @@ class TensorRTBuilder(Builder):
         """Build the engine in a fresh process.
 
         Raises:
-            NodesRefused: the parser refuses nodes.
-            BuildFailedError: the library failed, crashed or cannot start; its messages are in the error.
+            NodesRefused: the parser refuses nodes, or no engine came of the model.
+            BuildFailedError: the library cannot work here; its messages are in the error.
         """
         with tempfile.TemporaryDirectory(prefix="trt-export-") as directory:
             refusals = self._run("build", request, Path(directory))
@@ -141,13 +141,16 @@ class TensorRTBuilder(Builder):
             },
             directory,
         )
-        if "error" not in reply:
-            return [NodeRefusal(node, f"{self.name}: {reason}") for node, reason in reply["refusals"]]
         log = "\n  ".join(reply["messages"])
-        named = next((node for node in request.model.node_names() if node and f"{node}]" in log), None)
-        if named is not None and task == "build" and len(request.model.node_names()) > 1:
-            raise NodesRefused([NodeRefusal(named, f"{self.name} has no implementation: {reply['messages'][-1]}")])
-        raise BuildFailedError(f"{self.name} {self.version} could not {task} {request.name}: {reply['error']}\n  {log}")
+        if "error" in reply:
+            raise BuildFailedError(f"{self.name} {self.version}: {reply['error']}\n  {log}")
+        if "failure" in reply:
+            reason = f"{reply['failure']}: {reply['messages'][-1] if reply['messages'] else 'it says no reason'}"
+            return [NodeRefusal(request.model.named_node(log), f"{self.name}: {reason}")]
+        return [
+            NodeRefusal(node or request.model.named_node(reason), f"{self.name}: {reason}")
+            for node, reason in reply["refusals"]
+        ]
 
     def _binding(self, binding: Binding, request: BuildRequest) -> dict[str, Any]:
         producer = request.model.producer(binding.name)
@@ -165,7 +168,7 @@ def _describe(module: str) -> dict[str, Any]:
 
 
 def _ask(request: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """Run the worker; a process that dies is an error reply with what it wrote to stderr."""
+    """Run the worker; one that dies is a reply too, with the end of what it wrote to stderr."""
     request_path, reply_path = directory / "request.json", directory / "reply.json"
     request_path.write_text(json.dumps(request), encoding="utf-8")
     command = [sys.executable, "-I", str(_WORKER), str(request_path), str(reply_path)]
@@ -174,8 +177,9 @@ def _ask(request: dict[str, Any], directory: Path) -> dict[str, Any]:
     )
     if done.returncode != 0 or not reply_path.exists():
         stderr = done.stderr.decode(errors="replace").strip().splitlines()[-20:]
-        how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
-        return {"error": f"its process ended with {how}", "messages": stderr, "refusals": []}
+        if done.returncode < 0:
+            return {"failure": f"its process died of signal {-done.returncode}", "messages": stderr}
+        return {"error": f"its process ended with exit code {done.returncode}", "messages": stderr}
     reply: dict[str, Any] = json.loads(reply_path.read_text(encoding="utf-8"))
     return reply
 

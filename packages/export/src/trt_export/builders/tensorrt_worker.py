@@ -7,9 +7,10 @@ that a crash of the library is a return code. Requests have `"module"` (`tensorr
 
 - `describe`: the reply has `version` and `compute_capabilities`, by the names of the library's enumeration.
 - `check`, `build`: parse `model` (a path; weights as external data). The reply has `refusals`, a list of
-  `[name of the ONNX node or null, reason]`; or nothing (`check`); or, after `build`, the plan is in the file `plan`.
+    `[name of the ONNX node or null, reason]`; if it is empty after `build`, the plan is in the file `plan`.
 
-Every reply has `messages`, the library's own log from warnings up, and may have `error`.
+Every reply has `messages`, the library's own log from warnings up. Instead of its results it has `failure` if no engine
+came of this model, or `error` if the library cannot work here at all.
 """
 
 import importlib
@@ -50,10 +51,10 @@ def main(request_path: str, reply_path: str) -> None:
 def serve(trt: Any, logger: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Parse the model and, if it was asked for, build the engine."""
     builder = trt.Builder(logger)
-    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+    network = create_network(trt, builder)
     parser = trt.OnnxParser(network, logger)
     if not parser.parse_from_file(request["model"]):
-        return {"refusals": refused_nodes(trt, logger, request["model"], parser)}
+        return {"refusals": refused_nodes(trt, logger, builder, request["model"], parser)}
     if differences := compare_bindings(trt, network, request):
         return {"refusals": differences}
     if request["task"] == "check":
@@ -74,7 +75,7 @@ def serve(trt: Any, logger: Any, request: dict[str, Any]) -> dict[str, Any]:
             return {"error": "the optimization profile of the dynamic dimensions is not valid"}
     plan = builder.build_serialized_network(network, config)
     if plan is None:
-        return {"error": "no engine was built"}
+        return {"failure": "no engine was built"}
     with open(request["plan"], "wb") as file:
         file.write(memoryview(plan).cast("B"))
     return {"refusals": []}
@@ -98,7 +99,12 @@ def compare_bindings(trt: Any, network: Any, request: dict[str, Any]) -> list[tu
     return refusals
 
 
-def refused_nodes(trt: Any, logger: Any, path: str, parser: Any) -> list[tuple[str | None, str]]:
+def create_network(trt: Any, builder: Any) -> Any:
+    """Make an empty network in which every type is that of the model: TensorRT 11 and RTX know no other."""
+    return builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+
+
+def refused_nodes(trt: Any, logger: Any, builder: Any, path: str, parser: Any) -> list[tuple[str | None, str]]:
     """List all nodes that the parser refuses. It stops at the first, so cut that one out of a copy and ask again."""
     import onnx
 
@@ -114,7 +120,8 @@ def refused_nodes(trt: Any, logger: Any, path: str, parser: Any) -> list[tuple[s
         refusals.append((error.node_name(), f"{error.node_operator()}: {error.desc()}"))
         if not cut(model, error.node_name()):
             return refusals
-        parser = trt.OnnxParser(trt.Builder(logger).create_network(0), logger)
+        network = create_network(trt, builder)  # the parser does not keep it alive
+        parser = trt.OnnxParser(network, logger)
         if parser.supports_model_v2(model.SerializeToString(), path):
             return refusals
 

@@ -123,7 +123,7 @@ def _how_to_bound(dimension: InputDimension, symbol: sympy.Symbol) -> str:
     return (
         f"dimension {number} of input {name!r} ({dimension.size}) has no maximum, and an engine needs one: export with "
         f"torch.export.Dim({dim!r}, max=...), or bound it here: dynamic={{{key!r}: (min, opt, max)}}, "
-        f"on the command line --dynamic {key}=MIN,OPT,MAX"
+        f"on the command line --dynamic {key}=MIN:OPT:MAX"
     )
 
 

@@ -14,11 +14,12 @@ from trt_export.builders import Builder, get_builder
 from trt_export.compiling import torch_onnx
 from trt_export.compiling.bounds import DynamicBounds
 from trt_export.compiling.engines import EngineMaker
+from trt_export.compiling.narrow import narrow
 from trt_export.compiling.report import CompileReport, EngineSummary, LeftNode, Phase, ProgressCallback
 from trt_export.compiling.splice import BuiltPartition, splice
 from trt_export.compiling.subprogram import Source
 from trt_export.compiling.support import is_computation
-from trt_export.errors import NothingToCompileError, TrtExportError
+from trt_export.errors import ComputeCapabilityError, NothingToCompileError, UnsupportedProgramError
 
 _log = logging.getLogger("trt_export")
 
@@ -55,20 +56,28 @@ def compile(
         A new program; its engines are `trt_runtime.Engine` objects in `constants`.
 
     Raises:
+        UnsupportedProgramError: it is no ExportedProgram.
         UnknownBuilderError, MissingBuilderError, ComputeCapabilityError: see `get_builder`.
         UnboundedDimensionError, DynamicShapeError: see `dynamic`.
         NothingToCompileError: no part of the program can be in an engine; the message has the reasons.
         BuildFailedError: the builder failed; the message has its log.
     """
     if not isinstance(exported_program, ExportedProgram):
-        raise TrtExportError(
+        raise UnsupportedProgramError(
             f"expected an ExportedProgram, got {type(exported_program).__name__}: call torch.export.export(...) first"
         )
-    maker = builder if isinstance(builder, Builder) else get_builder(builder, compute_capabilities)
+    if isinstance(builder, Builder):
+        if compute_capabilities is not None:
+            raise ComputeCapabilityError("state the compute capabilities when making the Builder, not again here")
+        maker = builder
+    else:
+        maker = get_builder(builder, compute_capabilities)
     clock = _Clock(on_progress)
     bounds = DynamicBounds(exported_program, dynamic)
     clock.step("decompose", 0, 1)
     program = _decompose(exported_program)
+    if bounds.stated:
+        narrow(program, {symbol: constraint for symbol, constraint in bounds.constraints(program).items() if symbol in bounds.stated})
     engines = EngineMaker(Source.of(program), maker, bounds, clock.step)
     computations = [node for node in program.graph.nodes if is_computation(node)]
     built = engines.make()
@@ -116,7 +125,11 @@ class _Clock:
 
 def _decompose(program: ExportedProgram) -> ExportedProgram:
     with _plain_constraints(program):
-        return program.run_decompositions(torch_onnx.decompositions())
+        try:
+            return program.run_decompositions(torch_onnx.decompositions())
+        except Exception as error:  # of a decomposition that torch.onnx offers and torch.export does not
+            _log.info("torch.onnx's decompositions failed (%s); using torch.export's", error)
+            return program.run_decompositions(torch_onnx.plain_decompositions())
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from trt_export.compiling.splice import BuiltPartition
 from trt_export.compiling.subprogram import CannotCut, Source
 from trt_export.compiling.support import BINDING_DTYPES, is_computation, reasons_against, values_of
 from trt_export.compiling.torch_onnx import OPSET
+from trt_export.errors import BuildFailedError
 
 Nodes = tuple[Node, ...]
 
@@ -103,39 +104,53 @@ class EngineMaker:
         return {}
 
     def _check(self, nodes: Nodes) -> dict[Node, str]:
-        if nodes in self._checked:
-            return {}
-        refusals = self._builder.check(self._request(nodes, "check"))
-        if not refusals:
-            self._checked.add(nodes)
-        return self._blame(nodes, refusals)
-
-    def _build(self, nodes: Nodes, name: str) -> dict[Node, str]:
-        if nodes in self._plans:
-            return {}
-        try:
-            self._plans[nodes] = self._builder.build(self._request(nodes, name))
-        except NodesRefused as refused:
-            return self._blame(nodes, refused.refusals)
+        if nodes not in self._checked and (refusals := self._builder.check(self._request(nodes, "check"))):
+            return self._blame(nodes, refusals, self._builder.check)
+        self._checked.add(nodes)
         return {}
 
-    def _blame(self, nodes: Nodes, refusals: Sequence[NodeRefusal]) -> dict[Node, str]:
-        """Find the nodes behind refusals of ONNX nodes; by halving where the builder names none."""
+    def _build(self, nodes: Nodes, name: str) -> dict[Node, str]:
+        if nodes not in self._plans:
+            try:
+                self._plans[nodes] = self._builder.build(self._request(nodes, name))
+            except NodesRefused as refused:
+                return self._blame(nodes, refused.refusals, self._refusals_of_build)
+        return {}
+
+    def _refusals_of_build(self, request: BuildRequest) -> Sequence[NodeRefusal]:
+        try:
+            self._builder.build(request)
+        except NodesRefused as refused:
+            return refused.refusals
+        return []
+
+    def _blame(
+        self,
+        nodes: Nodes,
+        refusals: Sequence[NodeRefusal],
+        ask: Callable[[BuildRequest], Sequence[NodeRefusal]],
+    ) -> dict[Node, str]:
+        """Find the nodes behind refusals of ONNX nodes; by halving, and asking again, if the builder names none.
+
+        Raises:
+            BuildFailedError: first and last node are refused each on its own, so it is no single node's fault.
+        """
         origins = self._models[nodes].origins
         found = {
             origins[refusal.onnx_node]: refusal.reason
             for refusal in refusals
             if refusal.onnx_node in origins and origins[refusal.onnx_node] in nodes
         }
-        if refusals and not found:
-            count = first_true(len(nodes), lambda count: self._refuses(nodes[:count]))
-            found = {nodes[count - 1]: refusals[0].reason}
-        return found
+        if found:
+            return found
 
-    def _refuses(self, nodes: Nodes) -> bool:
-        if self._convert(nodes):
-            return False
-        return bool(self._builder.check(self._request(nodes, "check")))
+        def refuses(some: Nodes) -> bool:
+            return not self._convert(some) and bool(ask(self._request(some, "check")))
+
+        count = first_true(len(nodes), lambda count: refuses(nodes[:count]))
+        if count == 1 and len(nodes) > 1 and refuses(nodes[-1:]):
+            raise BuildFailedError(f"builder {self._builder.name} takes nothing: {refusals[0].reason}")
+        return {nodes[count - 1]: refusals[0].reason}
 
     def _request(self, nodes: Nodes, name: str) -> BuildRequest:
         model = self._models[nodes]

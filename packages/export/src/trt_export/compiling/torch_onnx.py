@@ -35,6 +35,12 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     return table
 
 
+def plain_decompositions() -> dict[Any, Callable[..., Any]]:
+    """Return the part of the table that torch.export itself would use."""
+    usual = torch.export.default_decompositions()
+    return {target: function for target, function in decompositions().items() if target in usual}
+
+
 def has_converter(target: torch._ops.OpOverload) -> bool:
     """Whether torch.onnx can convert the operator, at least with some arguments."""
     return _registry().is_registered(target)
