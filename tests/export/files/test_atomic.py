@@ -1,0 +1,156 @@
+"""A file is written whole or not at all: failures, kills and full disks."""
+
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from trt_export.errors import OutputFileError
+from trt_export.files.atomic import check_writable, write_files
+
+
+def content(data: bytes) -> Callable[[BinaryIO], object]:
+    return lambda file: file.write(data)
+
+
+def test_a_new_file_and_one_that_is_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "model.pte"
+    assert write_files({target: content(b"first")}) == (target,)
+    write_files({target: content(b"second")})
+    assert target.read_bytes() == b"second"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_the_rights_are_those_of_any_new_file(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_bytes(b"")
+    write_files({tmp_path / "model.pte": content(b"x")})
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert len(modes) == 1
+
+
+def test_a_failing_writer_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    target = tmp_path / "model.pte"
+    target.write_bytes(b"old")
+
+    def fail(file: BinaryIO) -> None:
+        file.write(b"half of it")
+        raise ValueError("the writer's own error")
+
+    with pytest.raises(ValueError, match="own error"):
+        write_files({target: fail})
+    assert target.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_all_files_or_none(tmp_path: Path) -> None:
+    first, second = tmp_path / "model.pte", tmp_path / "weights.ptd"
+
+    def fail(file: BinaryIO) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OutputFileError, match=r"model\.pte.*weights\.ptd.*No space left on device"):
+        write_files({first: content(b"x" * 100), second: fail})
+    assert list(tmp_path.iterdir()) == []
+    assert write_files({first: content(b"a"), second: content(b"b")}) == (first, second)
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """A limit on the size of files fails a write as a full disk does, with an error of the system."""
+    target = tmp_path / "model.pte"
+    target.write_bytes(b"old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
+    try:
+        with pytest.raises(OutputFileError, match=r"cannot write .*model\.pte: File too large"):
+            write_files({target: content(bytes(1 << 20))})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert target.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+SLOW_WRITER = """
+import sys, time
+from pathlib import Path
+from trt_export.files.atomic import write_files
+
+def write(file):
+    for _ in range(1000):
+        file.write(b"new" * 10000)
+        file.flush()
+        print("writing", flush=True)
+        time.sleep(0.01)
+
+write_files({Path(sys.argv[1]): write})
+"""
+
+
+@pytest.mark.parametrize("there_before", [True, False])
+def test_a_kill_leaves_the_old_file_or_none(tmp_path: Path, there_before: bool) -> None:
+    target = tmp_path / "model.pte"
+    if there_before:
+        target.write_bytes(b"old")
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW_WRITER, str(target)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    for _ in range(5):
+        assert process.stdout.readline() == "writing\n"
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert target.exists() == there_before
+    assert not there_before or target.read_bytes() == b"old"
+    leftovers = [path.name for path in tmp_path.iterdir() if path != target]
+    assert all(name.startswith(".model.pte.") and name.endswith(".tmp") for name in leftovers)
+
+
+def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+    target = tmp_path / "model.pte"
+    script = SLOW_WRITER.replace("range(1000)", "range(3)").replace("0.01", "0")
+    seen = set()
+    for delay in (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.2):
+        target.write_bytes(b"old")
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, str(target)], stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(delay)
+        process.kill()
+        process.communicate()
+        seen.add(target.read_bytes())
+    assert seen <= {b"old", b"new" * 30000}
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (".", "it is a directory; name a file in it"),
+        ("missing/model.pte", "there is no directory .*missing; make it first"),
+        ("file/model.pte", "there is no directory"),
+    ],
+)
+def test_places_that_cannot_be_written(tmp_path: Path, path: str, message: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(OutputFileError, match=message):
+        check_writable(tmp_path / path)
+    with pytest.raises(OutputFileError, match=message):
+        write_files({tmp_path / path: content(b"x")})
+
+
+def test_a_directory_without_the_right_to_write() -> None:
+    directory = Path("/proc/self")  # Not even root can make a file there.
+    with pytest.raises(OutputFileError, match="cannot write into /proc/self"):
+        check_writable(directory / "model.pte")
+    assert os.getuid() >= 0
