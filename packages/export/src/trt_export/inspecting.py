@@ -157,16 +157,12 @@ def read_head(path: Path) -> bytes:
 
 
 def _pte_info(path: Path) -> PteInfo:
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        data = memoryview(mapped)
-        try:
-            pte = read_pte(data)
-            methods = tuple(_method(method, data) for method in pte.methods)
-            return PteInfo(
-                str(path), len(data), pte.program_size, methods, pte.segments, pte.named_data
-            )
-        finally:
-            data.release()
+    with path.open("rb") as file:
+        # Not closed by hand: an error on its way up holds views of it. The last view unmaps it.
+        data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    pte = read_pte(data)
+    methods = tuple(_method(method, data) for method in pte.methods)
+    return PteInfo(str(path), len(data), pte.program_size, methods, pte.segments, pte.named_data)
 
 
 def _method(method: Method, data: memoryview) -> MethodInfo:
@@ -184,8 +180,7 @@ def _delegate(delegate: Delegate, data: memoryview) -> DelegateInfo:
     engine, problem = None, None
     if delegate.backend == BACKEND_ID:
         try:
-            with data[delegate.offset : delegate.offset + delegate.size] as blob:
-                engine = _blob_info(blob)
+            engine = _blob_info(data[delegate.offset : delegate.offset + delegate.size])
         except TrtExportError as error:
             problem = str(error)
     return DelegateInfo(
@@ -203,8 +198,7 @@ def _blob_info(blob: memoryview) -> EngineInfo:
     header = parse_header(blob, len(blob))
     text = bytes(blob[header.metadata_offset : header.metadata_offset + header.metadata_size])
     metadata = parse_metadata(text, header.magic)
-    with blob[header.engine_offset :] as view:
-        plan = read_plan_header(view)
+    plan = read_plan_header(blob[header.engine_offset :])
     return EngineInfo(
         name="",
         container=header.magic.decode(),

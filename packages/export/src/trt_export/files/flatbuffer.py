@@ -18,6 +18,8 @@ class Table:
         self._position = position
         self._vtable = position - self._unpack("<i", position)
         self._vtable_size = self._unpack("<H", self._vtable)
+        if self._vtable_size < 4:  # Its own size and that of the table are always in it.
+            raise FileFormatError(f"the file is damaged: no table at byte {position}")
 
     @classmethod
     def root(cls, buffer: memoryview) -> "Table":

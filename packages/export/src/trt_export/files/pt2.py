@@ -140,9 +140,7 @@ def _object_types(model: dict[str, Any]) -> dict[str, str]:
 
 def _program(name: str, model: dict[str, Any], engines: list[str]) -> Program:
     graph, signature = model["graph_module"]["graph"], model["graph_module"]["signature"]
-    inputs = [
-        spec["user_input"]["arg"] for spec in signature["input_specs"] if "user_input" in spec
-    ]
+    inputs = [_input(spec, graph) for spec in signature["input_specs"]]
     outputs = [
         spec["user_output"]["arg"] for spec in signature["output_specs"] if "user_output" in spec
     ]
@@ -150,12 +148,22 @@ def _program(name: str, model: dict[str, Any], engines: list[str]) -> Program:
     return Program(
         name=name,
         torch_version=str(model.get("torch_version", "unknown")),
-        inputs=tuple(_value(argument, graph) for argument in inputs),
+        inputs=tuple(value for value in inputs if value is not None),
         outputs=tuple(_value(argument, graph) for argument in outputs),
         operators=tuple(sorted(set(targets))),
         engines=tuple(engines),
         calls=sum(target.split(".")[1:2] == ["execute_engine"] for target in targets),
     )
+
+
+def _input(spec: dict[str, Any], graph: dict[str, Any]) -> ProgramValue | None:
+    """What a caller passes; None for what the program holds itself."""
+    if "user_input" in spec:
+        return _value(spec["user_input"]["arg"], graph)
+    if "constant_input" in spec:
+        ((kind, value),) = spec["constant_input"]["value"].items()
+        return ProgramValue(f"{spec['constant_input']['name']} = {value}", kind.removeprefix("as_"))
+    return None
 
 
 def _value(argument: dict[str, Any], graph: dict[str, Any]) -> ProgramValue:
