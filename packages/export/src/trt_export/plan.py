@@ -19,7 +19,9 @@ PlanSource = bytes | bytearray | memoryview | str | os.PathLike[str]
 
 FORMATS = {b"ortp": "onnxruntime", b"ftrt": "tensorrt", b"vtrt": "tensorrt-rtx"}
 
-_ORTP = struct.Struct("<4sHHIIQ32s8x")  # magic, version, flags, payload offset, provenance size, payload size, sha256
+_ORTP = struct.Struct(
+    "<4sHHIIQ32s8x"
+)  # magic, version, flags, payload offset, provenance size, payload size, sha256
 _ORTP_VERSION = 1
 _ALIGNMENT = 64
 _MAX_PROVENANCE = 1 << 20  # a header that claims more is damaged; ours are a few hundred bytes
@@ -127,7 +129,8 @@ def _read(view: memoryview) -> PlanHeader:
     format_name = FORMATS.get(magic)
     if format_name is None:
         raise UnknownPlanFormatError(
-            f"not a plan: it begins with {magic!r}, expected one of {_list(FORMATS)} (plan formats {_list(FORMATS.values())})"
+            f"not a plan: it begins with {magic!r}, expected {_list(FORMATS)} "
+            f"(plan formats {_list(FORMATS.values())})"
         )
     if format_name == "onnxruntime":
         return _read_ortp(view)
@@ -149,21 +152,30 @@ def _read_ortp(view: memoryview) -> PlanHeader:
             f"the onnxruntime plan has header version {version} and flags {flags:#x}; this release reads version "
             f"{_ORTP_VERSION} and no flags: pip install -U trt-export trt-runtime"
         )
-    if provenance_size > _MAX_PROVENANCE or offset < _payload_offset(provenance_size) or offset % _ALIGNMENT:
+    if (
+        provenance_size > _MAX_PROVENANCE
+        or offset < _payload_offset(provenance_size)
+        or offset % _ALIGNMENT
+    ):
         raise CorruptPlanError(
             f"the header of the onnxruntime plan contradicts itself: payload offset {offset}, provenance of "
             f"{provenance_size} bytes"
         )
     if view.nbytes != offset + payload_size:
         raise TruncatedPlanError(
-            f"the onnxruntime plan has {view.nbytes} bytes, its header says {offset + payload_size}; copy or compile it again"
+            f"the onnxruntime plan has {view.nbytes} bytes, its header says {offset + payload_size}; "
+            "copy or compile it again"
         )
     if any(view[_ORTP.size - 8 : _ORTP.size]) or any(view[_ORTP.size + provenance_size : offset]):
-        raise CorruptPlanError("the onnxruntime plan is damaged: bytes of its header that must be zero are not")
+        raise CorruptPlanError(
+            "the onnxruntime plan is damaged: bytes of its header that must be zero are not"
+        )
     try:
         provenance = json.loads(bytes(view[_ORTP.size : _ORTP.size + provenance_size]))
     except ValueError as error:
-        raise CorruptPlanError(f"the provenance in the onnxruntime plan is no JSON text: {error}") from error
+        raise CorruptPlanError(
+            f"the provenance in the onnxruntime plan is no JSON text: {error}"
+        ) from error
     if not isinstance(provenance, dict):
         raise CorruptPlanError("the provenance in the onnxruntime plan is no JSON object")
     return PlanHeader(
@@ -195,7 +207,12 @@ def _read_nvidia(view: memoryview, format_name: str) -> PlanHeader:
     (mask,) = _RTX_MASK.unpack_from(view, _RTX_MASK_OFFSET)
     known = 0 < mask < 1 << len(_RTX_MASK_BITS)
     capabilities = tuple(name for bit, name in enumerate(_RTX_MASK_BITS) if mask >> bit & 1)
-    return PlanHeader(format_name, view.nbytes, version=version, compute_capabilities=capabilities if known else None)
+    return PlanHeader(
+        format_name,
+        view.nbytes,
+        version=version,
+        compute_capabilities=capabilities if known else None,
+    )
 
 
 def _list(names: Iterable[object]) -> str:

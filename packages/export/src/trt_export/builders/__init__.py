@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from trt_export.builders.base import Binding, Builder, BuildRequest, NodeRefusal, NodesRefused
 from trt_export.builders.onnx_file import OnnxFile
-from trt_export.builders.onnxruntime import OnnxRuntimeBuilder
+from trt_export.builders.onnxruntime import OnnxRuntimeBuilder, run_model
 from trt_export.builders.tensorrt import TensorRTBuilder
 from trt_export.errors import ComputeCapabilityError, UnknownBuilderError
 
@@ -17,6 +17,7 @@ __all__ = [
     "NodesRefused",
     "OnnxFile",
     "get_builder",
+    "run_model",
 ]
 
 BUILDER_NAMES = ("onnxruntime", "tensorrt-rtx", "tensorrt")

@@ -55,10 +55,11 @@ class Builder(ABC):
     """Makes plans. A builder holds its options and no other state, so one instance serves any number of programs.
 
     `name` is what `compile(builder=...)` takes; `refused_dtypes` maps torch dtype names to the reason why no binding
-    or value of that type may reach this builder.
+    or value of that type may reach this builder; `runs_onnxruntime` says whether its plans are run by ONNX Runtime.
     """
 
     name: str
+    runs_onnxruntime = False
     refused_dtypes: Mapping[str, str]
 
     @abstractmethod

@@ -47,30 +47,42 @@ class OnnxFile:
     @property
     def fits_one_file(self) -> bool:
         """Whether the model can be one self-contained file: protobuf ends at 2 GiB."""
-        return self.weights_size + self._graph.ByteSize() + 1024 * len(self._weights) < _PROTOBUF_LIMIT
+        return (
+            self.weights_size + int(self._graph.ByteSize()) + 1024 * len(self._weights)
+            < _PROTOBUF_LIMIT
+        )
+
+    def weight(self, name: str) -> np.ndarray:
+        """Return a weight, as a view of its memory where that is possible."""
+        weight: np.ndarray = self._weights[name].numpy()
+        return weight
 
     def named_node(self, message: str) -> str | None:
-        """Return the node that a builder's message speaks of: by its own name, or by that of a value, in brackets or quotes."""
+        """Return the node that a builder's message speaks of: by name, or by that of a value in brackets or quotes."""
         nodes = self._graph.graph.node
         for node in nodes:
             if re.search(rf"(?<!\w){re.escape(node.name)}(?!\w)", message):
-                return node.name
+                return str(node.name)
         quoted = set(re.findall(r"[\[('\"]([^\[\]()'\"]+)[\])'\"]", message))
-        for names in (lambda node: node.output, lambda node: node.input):
+        for side in ("output", "input"):
             for node in nodes:
-                if not quoted.isdisjoint(names(node)):
-                    return node.name
+                if not quoted.isdisjoint(getattr(node, side)):
+                    return str(node.name)
         return None
 
     def producer(self, value: str) -> str | None:
         """Name of the node that makes `value`; None for an input."""
-        return next((node.name for node in self._graph.graph.node if value in node.output), None)
+        return next(
+            (str(node.name) for node in self._graph.graph.node if value in node.output), None
+        )
 
     def chunks(self) -> list[memoryview]:
         """Return the self-contained model as consecutive pieces; those of the weights are views of their memory."""
         pieces = [memoryview(self._graph.SerializeToString())]
         for name, weight in self._weights.items():
-            head = onnx.TensorProto(name=name, data_type=int(weight.dtype), dims=_dims(weight)).SerializeToString()
+            head = onnx.TensorProto(
+                name=name, data_type=int(weight.dtype), dims=_dims(weight)
+            ).SerializeToString()
             data = _memory(weight)
             head += _RAW_DATA_TAG + _varint(data.nbytes)
             initializer = _INITIALIZER_TAG + _varint(len(head) + data.nbytes)
@@ -86,11 +98,16 @@ class OnnxFile:
             if weight.nbytes <= _SMALL:
                 model.graph.initializer.append(
                     onnx.TensorProto(
-                        name=name, data_type=int(weight.dtype), dims=_dims(weight), raw_data=_memory(weight).tobytes()
+                        name=name,
+                        data_type=int(weight.dtype),
+                        dims=_dims(weight),
+                        raw_data=_memory(weight).tobytes(),
                     )
                 )
             else:
-                model.graph.input.append(onnx.helper.make_tensor_value_info(name, int(weight.dtype), _dims(weight)))
+                model.graph.input.append(
+                    onnx.helper.make_tensor_value_info(name, int(weight.dtype), _dims(weight))
+                )
         return model
 
     def write(self, directory: Path) -> Path:
@@ -99,13 +116,19 @@ class OnnxFile:
         model.CopyFrom(self._graph)
         with open(directory / "weights", "wb") as file:
             for name, weight in self._weights.items():
-                tensor = model.graph.initializer.add(name=name, data_type=int(weight.dtype), dims=_dims(weight))
+                tensor = model.graph.initializer.add(
+                    name=name, data_type=int(weight.dtype), dims=_dims(weight)
+                )
                 data = _memory(weight)
                 if data.nbytes <= _SMALL:
                     tensor.raw_data = data.tobytes()
                     continue
                 tensor.data_location = onnx.TensorProto.EXTERNAL
-                for key, value in (("location", "weights"), ("offset", file.tell()), ("length", data.nbytes)):
+                for key, value in (
+                    ("location", "weights"),
+                    ("offset", file.tell()),
+                    ("length", data.nbytes),
+                ):
                     tensor.external_data.add(key=key, value=str(value))
                 file.write(data)
         path = directory / "model.onnx"
@@ -116,11 +139,11 @@ class OnnxFile:
 def _memory(weight: ir.TensorProtocol) -> memoryview:
     """Return the weight's bytes, row by row: its own memory if it is contiguous, else a copy."""
     array = np.ascontiguousarray(weight.numpy())
-    return memoryview(array.reshape(-1).view(np.uint8))
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _dims(weight: ir.TensorProtocol) -> list[int]:
-    return [int(size) for size in weight.shape]
+    return list(weight.shape.numpy())
 
 
 def _varint(number: int) -> bytes:

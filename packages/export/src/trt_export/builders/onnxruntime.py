@@ -1,11 +1,13 @@
 """The builder that runs anywhere: its plan is the ONNX model itself, which ONNX Runtime executes on the CPU."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnxruntime
 
 from trt_export.builders.base import Builder, BuildRequest, NodeRefusal, NodesRefused
+from trt_export.builders.onnx_file import OnnxFile
 from trt_export.errors import BuildFailedError
 from trt_export.plan import write_onnxruntime_plan
 
@@ -16,6 +18,7 @@ class OnnxRuntimeBuilder(Builder):
     """Makes `onnxruntime` plans: our header and the partition's ONNX model. Needs no GPU and no TensorRT."""
 
     name = "onnxruntime"
+    runs_onnxruntime = True
     refused_dtypes: Mapping[str, str] = {
         "bfloat16": "ONNX Runtime's CPU kernels have no bfloat16: convert the model to float32 or float16, "
         'or build for TensorRT (builder="tensorrt-rtx")'
@@ -31,14 +34,14 @@ class OnnxRuntimeBuilder(Builder):
 
     def check(self, request: BuildRequest) -> list[NodeRefusal]:
         """Open a session over the model without its weights: it looks up the kernel of every node."""
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = _QUIET
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        model = request.model.without_weights().SerializeToString()
         try:
-            onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            _open(request.model)
         except Exception as error:  # onnxruntime's exceptions have no common base but this
-            return [NodeRefusal(request.model.named_node(str(error)), f"ONNX Runtime: {_first_line(error)}")]
+            return [
+                NodeRefusal(
+                    request.model.named_node(str(error)), f"ONNX Runtime: {_first_line(error)}"
+                )
+            ]
         return []
 
     def build(self, request: BuildRequest) -> bytes:
@@ -50,12 +53,36 @@ class OnnxRuntimeBuilder(Builder):
         """
         if not request.model.fits_one_file:
             raise BuildFailedError(
-                f"the weights of {request.name} have {request.model.weights_size} bytes, and one ONNX model cannot hold "
-                '2 GiB or more: split the model, or build it for TensorRT (builder="tensorrt-rtx")'
+                f"the weights of {request.name} have {request.model.weights_size} bytes, and one ONNX model cannot "
+                'hold 2 GiB or more: split the model, or build it for TensorRT (builder="tensorrt-rtx")'
             )
         if refusals := self.check(request):
             raise NodesRefused(refusals)
         return write_onnxruntime_plan(request.model.chunks(), self.provenance())
+
+
+def run_model(model: OnnxFile, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Run a model on the CPU, without a plan and without a copy of its weights.
+
+    Raises:
+        Exception: ONNX Runtime's own, which have no common base.
+    """
+    session = _open(model)
+    names = [value.name for value in session.get_inputs()]
+    feeds = dict(zip(names, inputs, strict=False)) | {
+        name: model.weight(name) for name in names[len(inputs) :]
+    }
+    outputs: list[np.ndarray] = session.run(None, feeds)
+    return outputs
+
+
+def _open(model: OnnxFile) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _QUIET
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(
+        model.without_weights().SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
 
 
 def _first_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""The builder of TensorRT and TensorRT-RTX engines: one code path, each request in a fresh process (tensorrt_worker.py)."""
+"""The builder of TensorRT and TensorRT-RTX engines: one code path, run in fresh processes (tensorrt_worker.py)."""
 
 import functools
 import importlib.util
@@ -58,7 +58,9 @@ class TensorRTBuilder(Builder):
             )
         description = _describe(self._module)
         self.version: str = description["version"]
-        self.compute_capabilities = self._capabilities(description["compute_capabilities"], compute_capabilities)
+        self.compute_capabilities = self._capabilities(
+            description["compute_capabilities"], compute_capabilities
+        )
 
     def _capabilities(self, known: Sequence[str], stated: Sequence[str] | None) -> tuple[str, ...]:
         """Return members of the library's enumeration; none for `tensorrt`."""
@@ -100,7 +102,9 @@ class TensorRTBuilder(Builder):
         made = {"builder": self.name, "builder_version": self.version}
         if not self.compute_capabilities:
             return made
-        return made | {"compute_capabilities": [_dotted(name) for name in self.compute_capabilities]}
+        return made | {
+            "compute_capabilities": [_dotted(name) for name in self.compute_capabilities]
+        }
 
     def check(self, request: BuildRequest) -> list[NodeRefusal]:
         """Let the parser read the model, without building an engine."""
@@ -163,7 +167,9 @@ def _describe(module: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="trt-export-") as directory:
         reply = _ask({"module": module, "task": "describe"}, Path(directory))
     if "error" in reply:
-        raise MissingBuilderError(f"the package {module} is installed and does not work: {reply['error']}")
+        raise MissingBuilderError(
+            f"the package {module} is installed and does not work: {reply['error']}"
+        )
     return reply
 
 
@@ -173,7 +179,11 @@ def _ask(request: dict[str, Any], directory: Path) -> dict[str, Any]:
     request_path.write_text(json.dumps(request), encoding="utf-8")
     command = [sys.executable, "-I", str(_WORKER), str(request_path), str(reply_path)]
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
     )
     if done.returncode != 0 or not reply_path.exists():
         stderr = done.stderr.decode(errors="replace").strip().splitlines()[-20:]

@@ -81,7 +81,9 @@ def serve(trt: Any, logger: Any, request: dict[str, Any]) -> dict[str, Any]:
     return {"refusals": []}
 
 
-def compare_bindings(trt: Any, network: Any, request: dict[str, Any]) -> list[tuple[str | None, str]]:
+def compare_bindings(
+    trt: Any, network: Any, request: dict[str, Any]
+) -> list[tuple[str | None, str]]:
     """Find inputs and outputs that the parser gave another name, type or rank than the model has: never build those."""
     found = {
         tensor.name: (tensor.dtype, len(tensor.shape))
@@ -104,7 +106,9 @@ def create_network(trt: Any, builder: Any) -> Any:
     return builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
 
 
-def refused_nodes(trt: Any, logger: Any, builder: Any, path: str, parser: Any) -> list[tuple[str | None, str]]:
+def refused_nodes(
+    trt: Any, logger: Any, builder: Any, path: str, parser: Any
+) -> list[tuple[str | None, str]]:
     """List all nodes that the parser refuses. It stops at the first, so cut that one out of a copy and ask again."""
     import onnx
 
@@ -113,10 +117,14 @@ def refused_nodes(trt: Any, logger: Any, builder: Any, path: str, parser: Any) -
     while True:
         errors = [parser.get_error(index) for index in range(parser.num_errors)]
         names = {node.name for node in model.graph.node}
-        error = next((error for error in errors if error.node_name() in names), errors[0] if errors else None)
+        error = next(
+            (error for error in errors if error.node_name() in names), errors[0] if errors else None
+        )
         if error is None or error.node_name() not in names:
             # Not one node's fault, or one that was cut before: what is known now is all that can be known.
-            return refusals or [(None, error.desc() if error else "the parser refused the model and says no reason")]
+            return refusals or [
+                (None, error.desc() if error else "the parser refused the model and says no reason")
+            ]
         refusals.append((error.node_name(), f"{error.node_operator()}: {error.desc()}"))
         if not cut(model, error.node_name()):
             return refusals

@@ -1,6 +1,12 @@
 """Compiling: partitions of a program become engines, the program calls them."""
 
 from trt_export.compiling.compile import compile
-from trt_export.compiling.report import CompileReport, EngineSummary, LeftNode, Phase, ProgressCallback
+from trt_export.compiling.report import (
+    CompileReport,
+    EngineSummary,
+    LeftNode,
+    Phase,
+    ProgressCallback,
+)
 
 __all__ = ["CompileReport", "EngineSummary", "LeftNode", "Phase", "ProgressCallback", "compile"]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sympy
 import torch
@@ -10,7 +11,7 @@ from torch.export import ExportedProgram
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
-from trt_export.compiling.shapes import size_of
+from trt_export.compiling.shapes import is_dynamic, size_of
 from trt_export.errors import DynamicShapeError, UnboundedDimensionError
 
 # torch.export writes 2 where it assumed that a size is neither 0 nor 1, and does not hold callers to it.
@@ -46,10 +47,14 @@ class DynamicBounds:
         UnboundedDimensionError: an input dimension without a maximum.
     """
 
-    def __init__(self, program: ExportedProgram, dynamic: Mapping[str, Sequence[int]] | None) -> None:
+    def __init__(
+        self, program: ExportedProgram, dynamic: Mapping[str, Sequence[int]] | None
+    ) -> None:
         self._dimensions = list(_input_dimensions(program))
         hints = _hints(program)
-        stated = {self._symbol(name, program): (name, sizes) for name, sizes in (dynamic or {}).items()}
+        stated = {
+            self._symbol(name, program): (name, sizes) for name, sizes in (dynamic or {}).items()
+        }
         self.stated = frozenset(stated)
         """The symbols that the user bounded."""
         self._bounds: dict[sympy.Symbol, Bounds] = {}
@@ -62,9 +67,13 @@ class DynamicBounds:
             elif allowed.upper is not int_oo and allowed.upper.is_finite:
                 lower = 1 if allowed.lower == _ASSUMED_MINIMUM else max(0, int(allowed.lower))
                 upper = int(allowed.upper)
-                self._bounds[symbol] = Bounds(lower, min(max(hints.get(symbol, upper), lower), upper), upper)
+                self._bounds[symbol] = Bounds(
+                    lower, min(max(hints.get(symbol, upper), lower), upper), upper
+                )
         for dimension in self._dimensions:
-            missing = [symbol for symbol in dimension.size.free_symbols if symbol not in self._bounds]
+            missing = [
+                symbol for symbol in dimension.size.free_symbols if symbol not in self._bounds
+            ]
             if missing:
                 raise UnboundedDimensionError(_how_to_bound(dimension, missing[0]))
 
@@ -76,37 +85,51 @@ class DynamicBounds:
             if isinstance(size, sympy.Symbol):
                 return size
             symbols = ", ".join(map(str, size.free_symbols))
-            raise DynamicShapeError(f"dimension {name!r} is {size}, which follows from {symbols}: bound that instead")
+            raise DynamicShapeError(
+                f"dimension {name!r} is {size}, which follows from {symbols}: bound that instead"
+            )
         known = ", ".join(f"{d.name} ({d.dim or d.size})" for d in self._dimensions) or "none"
-        raise DynamicShapeError(f"there is no dynamic dimension {name!r}; dynamic dimensions: {known}")
+        raise DynamicShapeError(
+            f"there is no dynamic dimension {name!r}; dynamic dimensions: {known}"
+        )
 
     def of(self, size: torch.SymInt | int) -> Bounds | None:
         """Return the bounds of a size; None if a symbol in it has no maximum (a size known only when it runs)."""
         expression = size_of(size)
         if any(symbol not in self._bounds for symbol in expression.free_symbols):
             return None
-        ranges = {symbol: ValueRanges(bounds.min, bounds.max) for symbol, bounds in self._bounds.items()}
+        ranges = {
+            symbol: ValueRanges(bounds.min, bounds.max) for symbol, bounds in self._bounds.items()
+        }
         opts = {symbol: sympy.Integer(bounds.opt) for symbol, bounds in self._bounds.items()}
         whole = bound_sympy(expression, ranges)
         if not (whole.lower.is_Integer and whole.upper.is_Integer):
             return None
         return Bounds(max(0, int(whole.lower)), int(expression.xreplace(opts)), int(whole.upper))
 
-    def constraints(self, program: ExportedProgram) -> dict[sympy.Symbol, ValueRanges]:
+    def constraints(self, program: ExportedProgram) -> dict[sympy.Symbol, ValueRanges[Any]]:
         """Return the program's range constraints, narrowed where the user said so."""
-        return {
-            symbol: ValueRanges(self._bounds[symbol].min, self._bounds[symbol].max) if symbol in self.stated else allowed
-            for symbol, allowed in program.range_constraints.items()
-            if isinstance(symbol, sympy.Symbol)
+        constraints = {
+            key: value
+            for key, value in program.range_constraints.items()
+            if isinstance(key, sympy.Symbol)
+        }
+        return constraints | {
+            symbol: ValueRanges(self._bounds[symbol].min, self._bounds[symbol].max)
+            for symbol in self.stated
         }
 
 
-def _checked(name: str, sizes: Sequence[int], allowed: ValueRanges) -> Bounds:
-    if len(sizes) != 3 or not all(isinstance(size, int) and not isinstance(size, bool) for size in sizes):
+def _checked(name: str, sizes: Sequence[int], allowed: ValueRanges[Any]) -> Bounds:
+    if len(sizes) != 3 or not all(
+        isinstance(size, int) and not isinstance(size, bool) for size in sizes
+    ):
         raise DynamicShapeError(f"bounds of {name!r}: expected (min, opt, max), got {tuple(sizes)}")
     bounds = Bounds(*sizes)
     if not 0 <= bounds.min <= bounds.opt <= bounds.max:
-        raise DynamicShapeError(f"bounds of {name!r}: expected 0 <= min <= opt <= max, got {tuple(sizes)}")
+        raise DynamicShapeError(
+            f"bounds of {name!r}: expected 0 <= min <= opt <= max, got {tuple(sizes)}"
+        )
     lower = 0 if allowed.lower <= _ASSUMED_MINIMUM else allowed.lower
     if bounds.min < lower or bounds.max > allowed.upper:
         raise DynamicShapeError(
@@ -135,14 +158,16 @@ def _input_dimensions(program: ExportedProgram) -> Iterator[InputDimension]:
         if node.name not in inputs or not isinstance(value, torch.Tensor):
             continue
         for number, size in enumerate(value.shape):
-            if isinstance(size, torch.SymInt) and not size_of(size).is_number:
+            if is_dynamic(size):
                 names = size.node.shape_env.source_name_to_debug_name
                 dims = [
                     dim
                     for source, dim in names.items()
                     if re.fullmatch(rf"L\['{re.escape(node.name)}'\]\.size\(\)\[{number}\]", source)
                 ]
-                yield InputDimension(f"{node.name}.{number}", dims[0] if dims else None, size_of(size))
+                yield InputDimension(
+                    f"{node.name}.{number}", dims[0] if dims else None, size_of(size)
+                )
 
 
 def _hints(program: ExportedProgram) -> dict[sympy.Symbol, int]:
@@ -150,6 +175,9 @@ def _hints(program: ExportedProgram) -> dict[sympy.Symbol, int]:
     for node in program.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         for size in value.shape if isinstance(value, torch.Tensor) else ():
-            if isinstance(size, torch.SymInt):
-                return {symbol: int(hint) for symbol, hint in size.node.shape_env.backed_var_to_val.items()}
+            if is_dynamic(size):
+                return {
+                    symbol: int(hint)
+                    for symbol, hint in size.node.shape_env.backed_var_to_val.items()
+                }
     return {}

@@ -15,7 +15,14 @@ from trt_export.compiling import torch_onnx
 from trt_export.compiling.bounds import DynamicBounds
 from trt_export.compiling.engines import EngineMaker
 from trt_export.compiling.narrow import narrow
-from trt_export.compiling.report import CompileReport, EngineSummary, LeftNode, Phase, ProgressCallback
+from trt_export.compiling.report import (
+    CompileReport,
+    EngineSummary,
+    LeftNode,
+    Phase,
+    ProgressCallback,
+)
+from trt_export.compiling.shapes import is_dynamic
 from trt_export.compiling.splice import BuiltPartition, splice
 from trt_export.compiling.subprogram import Source
 from trt_export.compiling.support import is_computation
@@ -68,7 +75,9 @@ def compile(
         )
     if isinstance(builder, Builder):
         if compute_capabilities is not None:
-            raise ComputeCapabilityError("state the compute capabilities when making the Builder, not again here")
+            raise ComputeCapabilityError(
+                "state the compute capabilities when making the Builder, not again here"
+            )
         maker = builder
     else:
         maker = get_builder(builder, compute_capabilities)
@@ -77,7 +86,8 @@ def compile(
     clock.step("decompose", 0, 1)
     program = _decompose(exported_program)
     if bounds.stated:
-        narrow(program, {symbol: constraint for symbol, constraint in bounds.constraints(program).items() if symbol in bounds.stated})
+        constraints = bounds.constraints(program)
+        narrow(program, {symbol: constraints[symbol] for symbol in bounds.stated})
     engines = EngineMaker(Source.of(program), maker, bounds, clock.step)
     computations = [node for node in program.graph.nodes if is_computation(node)]
     built = engines.make()
@@ -88,7 +98,9 @@ def compile(
         if node not in taken
     )
     if not built:
-        raise NothingToCompileError(f"no part of the program can become a {maker.name} engine:\n{_listed(left)}")
+        raise NothingToCompileError(
+            f"no part of the program can become a {maker.name} engine:\n{_listed(left)}"
+        )
     summaries = tuple(_summary(partition) for partition in built)
     clock.step("splice", 0, 1)
     compiled = splice(program, built, bounds.constraints(program))
@@ -96,7 +108,9 @@ def compile(
     if on_report is not None:
         on_report(report)
     elif left:
-        _log.warning("%d of %d operators stay in PyTorch:\n%s", len(left), len(computations), _listed(left))
+        _log.warning(
+            "%d of %d operators stay in PyTorch:\n%s", len(left), len(computations), _listed(left)
+        )
     return compiled
 
 
@@ -105,7 +119,7 @@ class _Clock:
 
     def __init__(self, callback: ProgressCallback | None) -> None:
         self._callback = callback
-        self._seconds: Counter[str] = Counter()
+        self._seconds: dict[str, float] = {}
         self._phase: Phase | None = None
         self._since = 0.0
 
@@ -118,7 +132,7 @@ class _Clock:
     def stop(self) -> dict[str, float]:
         now = time.perf_counter()
         if self._phase is not None:
-            self._seconds[self._phase] += now - self._since
+            self._seconds[self._phase] = self._seconds.get(self._phase, 0) + now - self._since
         self._phase, self._since = None, now
         return dict(self._seconds)
 
@@ -126,10 +140,13 @@ class _Clock:
 def _decompose(program: ExportedProgram) -> ExportedProgram:
     with _plain_constraints(program):
         try:
-            return program.run_decompositions(torch_onnx.decompositions())
-        except Exception as error:  # of a decomposition that torch.onnx offers and torch.export does not
+            decomposed: ExportedProgram = program.run_decompositions(torch_onnx.decompositions())
+        except (
+            Exception
+        ) as error:  # of a decomposition that torch.onnx offers and torch.export does not
             _log.info("torch.onnx's decompositions failed (%s); using torch.export's", error)
-            return program.run_decompositions(torch_onnx.plain_decompositions())
+            decomposed = program.run_decompositions(torch_onnx.plain_decompositions())
+    return decomposed
 
 
 @contextmanager
@@ -139,11 +156,12 @@ def _plain_constraints(program: ExportedProgram) -> Iterator[None]:
     for node in program.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         for size in value.shape if isinstance(value, torch.Tensor) else ():
-            if isinstance(size, torch.SymInt):
+            if is_dynamic(size):
                 environment = size.node.shape_env
                 tables += [environment.var_to_range, environment.backed_var_to_val]
     hidden = [
-        (table, {key: value for key, value in table.items() if not isinstance(key, sympy.Symbol)}) for table in tables
+        (table, {key: value for key, value in table.items() if not isinstance(key, sympy.Symbol)})
+        for table in tables
     ]
     for table, entries in hidden:
         for key in entries:
@@ -157,11 +175,18 @@ def _plain_constraints(program: ExportedProgram) -> Iterator[None]:
 
 def _summary(partition: BuiltPartition) -> EngineSummary:
     info = partition.engine.info
-    operators = Counter(str(node.target) for node in partition.subprogram.nodes if is_computation(node))
+    operators = Counter(
+        str(node.target) for node in partition.subprogram.nodes if is_computation(node)
+    )
     assert info.plan is not None
     return EngineSummary(info.name, info.device, info.plan.size, dict(operators))
 
 
 def _listed(left: Sequence[LeftNode]) -> str:
     counts = Counter((node.operator, node.reason) for node in left)
-    return "\n".join(f"  {count} x {operator}: {reason}" for (operator, reason), count in counts.items()) or "  (empty)"
+    return (
+        "\n".join(
+            f"  {count} x {operator}: {reason}" for (operator, reason), count in counts.items()
+        )
+        or "  (empty)"
+    )

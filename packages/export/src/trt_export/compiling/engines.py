@@ -4,18 +4,19 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 
 import torch
-import trt_runtime
 from torch.fx import Node
 
+import trt_runtime
 from trt_export.builders import Binding, Builder, BuildRequest, NodeRefusal, NodesRefused
 from trt_export.compiling.bounds import DynamicBounds
-from trt_export.compiling.onnx_model import OnnxPartition, convert, first_true
+from trt_export.compiling.onnx_model import OnnxPartition, convert, first_failing, with_results
 from trt_export.compiling.partition import device_of, partition
 from trt_export.compiling.report import Phase
 from trt_export.compiling.splice import BuiltPartition
 from trt_export.compiling.subprogram import CannotCut, Source
 from trt_export.compiling.support import BINDING_DTYPES, is_computation, reasons_against, values_of
 from trt_export.compiling.torch_onnx import OPSET
+from trt_export.compiling.verify import Verifier
 from trt_export.errors import BuildFailedError
 
 Nodes = tuple[Node, ...]
@@ -40,13 +41,18 @@ class EngineMaker:
         self._bounds = bounds
         self._step = step
         self._models: dict[Nodes, OnnxPartition] = {}
-        self._checked: set[Nodes] = set()
+        self._passed: set[tuple[Phase, Nodes]] = set()
         self._plans: dict[Nodes, bytes] = {}
+        self._verifier = Verifier(source.program)
         graph = source.program.graph
         self._free_sizes = {node for node in graph.nodes if source.is_free_size(node)}
         self.reasons: dict[Node, str] = reasons_against(graph.nodes, builder.refused_dtypes)
         for node in graph.nodes:
-            if is_computation(node) and node not in self.reasons and (reason := self._unbounded(node)):
+            if (
+                is_computation(node)
+                and node not in self.reasons
+                and (reason := self._unbounded(node))
+            ):
                 self.reasons[node] = reason
 
     def make(self) -> list[BuiltPartition]:
@@ -57,36 +63,54 @@ class EngineMaker:
         """
         while True:
             partitions = self._partitions()
-            found: dict[Node, str] = {}
-            for number, nodes in enumerate(partitions):
-                self._step("onnx", number, len(partitions))
-                found |= self._convert(nodes)
-            # A single partition needs no check of its own: its build begins with the same.
-            if not found and len(partitions) > 1:
+            steps: list[tuple[Phase, Callable[[Nodes], dict[Node, str]]]] = [
+                ("onnx", self._convert),
+                ("verify", self._verify),
+                ("check", self._check),
+                ("build", self._build),
+            ]
+            if len(partitions) == 1:
+                del steps[2]  # a build begins with the same check
+            for phase, step in steps:
+                if phase == "verify" and not self._verifier.run(self._borders(partitions)):
+                    continue
+                found: dict[Node, str] = {}
                 for number, nodes in enumerate(partitions):
-                    self._step("check", number, len(partitions))
-                    found |= self._check(nodes)
-            if not found:
-                for number, nodes in enumerate(partitions):
-                    self._step("build", number, len(partitions))
-                    found |= self._build(nodes, f"engine_{number}")
-            if not found:
-                return [self._engine(nodes, f"engine_{number}") for number, nodes in enumerate(partitions)]
-            self.reasons |= found
+                    self._step(phase, number, len(partitions))
+                    found |= step(nodes)
+                if found:
+                    self.reasons |= found
+                    break
+            else:
+                return [
+                    self._engine(nodes, f"engine_{number}")
+                    for number, nodes in enumerate(partitions)
+                ]
 
     def _partitions(self) -> list[Nodes]:
         nodes = list(self._source.program.graph.nodes)
         taken: dict[Node, None] = {}
         for node in nodes:
-            is_part = node.op == "call_function" and node.all_input_nodes[:1] and node.all_input_nodes[0] in taken
+            is_part = (
+                node.op == "call_function"
+                and node.all_input_nodes[:1]
+                and node.all_input_nodes[0] in taken
+            )
             if is_computation(node) and node not in self.reasons and node.users:
                 taken[node] = None
-            elif is_part and not is_computation(node) and isinstance(node.meta.get("val"), torch.Tensor):
+            elif (
+                is_part
+                and not is_computation(node)
+                and isinstance(node.meta.get("val"), torch.Tensor)
+            ):
                 taken[node] = None  # a getitem goes with the operator that made its list
         return [tuple(group) for group in partition(nodes, taken, self._free_sizes)]
 
     def _unbounded(self, node: Node) -> str | None:
-        for value in (*values_of(node), *(v for used in node.all_input_nodes for v in values_of(used))):
+        for value in (
+            *values_of(node),
+            *(v for used in node.all_input_nodes for v in values_of(used)),
+        ):
             for size in value.shape if isinstance(value, torch.Tensor) else ():
                 if self._bounds.of(size) is None:
                     return (
@@ -103,32 +127,46 @@ class EngineMaker:
                 return error.reasons
         return {}
 
+    def _borders(self, partitions: Sequence[Nodes]) -> set[Node]:
+        return {node for nodes in partitions for node in self._models[nodes].subprogram.inputs}
+
+    def _verify(self, nodes: Nodes) -> dict[Node, str]:
+        return self._take_out(nodes, "verify", self._differences)
+
     def _check(self, nodes: Nodes) -> dict[Node, str]:
-        if nodes not in self._checked and (refusals := self._builder.check(self._request(nodes, "check"))):
-            return self._blame(nodes, refusals, self._builder.check)
-        self._checked.add(nodes)
-        return {}
+        return self._take_out(nodes, "check", lambda some: self._builder.check(self._request(some)))
 
-    def _build(self, nodes: Nodes, name: str) -> dict[Node, str]:
-        if nodes not in self._plans:
-            try:
-                self._plans[nodes] = self._builder.build(self._request(nodes, name))
-            except NodesRefused as refused:
-                return self._blame(nodes, refused.refusals, self._refusals_of_build)
-        return {}
+    def _build(self, nodes: Nodes) -> dict[Node, str]:
+        return self._take_out(nodes, "build", self._refusals_of_build)
 
-    def _refusals_of_build(self, request: BuildRequest) -> Sequence[NodeRefusal]:
+    def _differences(self, nodes: Nodes) -> Sequence[NodeRefusal]:
+        return self._verifier.differences(
+            self._models[nodes], must_run=self._builder.runs_onnxruntime
+        )
+
+    def _refusals_of_build(self, nodes: Nodes) -> Sequence[NodeRefusal]:
         try:
-            self._builder.build(request)
+            self._plans[nodes] = self._builder.build(self._request(nodes))
         except NodesRefused as refused:
             return refused.refusals
         return []
+
+    def _take_out(
+        self, nodes: Nodes, phase: Phase, ask: Callable[[Nodes], Sequence[NodeRefusal]]
+    ) -> dict[Node, str]:
+        """Ask about a partition, once, and return the nodes to take out of it."""
+        if (phase, nodes) in self._passed:
+            return {}
+        if refusals := ask(nodes):
+            return self._blame(nodes, refusals, ask)
+        self._passed.add((phase, nodes))
+        return {}
 
     def _blame(
         self,
         nodes: Nodes,
         refusals: Sequence[NodeRefusal],
-        ask: Callable[[BuildRequest], Sequence[NodeRefusal]],
+        ask: Callable[[Nodes], Sequence[NodeRefusal]],
     ) -> dict[Node, str]:
         """Find the nodes behind refusals of ONNX nodes; by halving, and asking again, if the builder names none.
 
@@ -145,17 +183,22 @@ class EngineMaker:
             return found
 
         def refuses(some: Nodes) -> bool:
-            return not self._convert(some) and bool(ask(self._request(some, "check")))
+            return not self._convert(some) and bool(ask(some))
 
-        count = first_true(len(nodes), lambda count: refuses(nodes[:count]))
-        if count == 1 and len(nodes) > 1 and refuses(nodes[-1:]):
-            raise BuildFailedError(f"builder {self._builder.name} takes nothing: {refusals[0].reason}")
-        return {nodes[count - 1]: refusals[0].reason}
+        first = first_failing(nodes, refuses)
+        operators = [node for node in nodes if is_computation(node)]
+        if first is operators[0] is not operators[-1] and refuses(
+            with_results(nodes, operators[-1:])
+        ):
+            raise BuildFailedError(
+                f"builder {self._builder.name} takes nothing: {refusals[0].reason}"
+            )
+        return {first: refusals[0].reason}
 
-    def _request(self, nodes: Nodes, name: str) -> BuildRequest:
+    def _request(self, nodes: Nodes) -> BuildRequest:
         model = self._models[nodes]
         inputs, outputs = self._bindings(model)
-        return BuildRequest(name, model.file, inputs, outputs)
+        return BuildRequest(f"{nodes[0].name}_to_{nodes[-1].name}", model.file, inputs, outputs)
 
     def _bindings(self, model: OnnxPartition) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
         dimensions = model.subprogram.dimensions
@@ -168,7 +211,10 @@ class EngineMaker:
                     f"in_{position}",
                     BINDING_DTYPES[value.dtype],
                     dimensions.shape(value),
-                    *(tuple(getattr(bound, end) for bound in bounds) for end in ("min", "opt", "max")),
+                    *(
+                        tuple(getattr(bound, end) for bound in bounds)
+                        for end in ("min", "opt", "max")
+                    ),
                 )
             )
         outputs = [
@@ -188,7 +234,10 @@ class EngineMaker:
             "name": name,
             "device": self._builder.device(device_of(nodes[0])),
             "inputs": [vars(binding) for binding in inputs],
-            "outputs": [{key: vars(binding)[key] for key in ("name", "dtype", "shape")} for binding in outputs],
+            "outputs": [
+                {key: vars(binding)[key] for key in ("name", "dtype", "shape")}
+                for binding in outputs
+            ],
             "provenance": self._provenance(),
         }
         engine = trt_runtime.Engine.from_plan(self._plans.pop(nodes), record)

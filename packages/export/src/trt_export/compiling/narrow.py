@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy.value_ranges import ValueRanges
 
 
-def narrow(program: ExportedProgram, ranges: Mapping[sympy.Symbol, ValueRanges]) -> None:
+def narrow(program: ExportedProgram, ranges: Mapping[sympy.Symbol, ValueRanges[Any]]) -> None:
     """Give the program's fake tensors a shape environment of their own, in which these symbols have these ranges.
 
     ExecuTorch plans memory by the ranges in that environment, not by the program's `range_constraints`; and programs
@@ -27,13 +27,17 @@ def narrow(program: ExportedProgram, ranges: Mapping[sympy.Symbol, ValueRanges])
         for node in module.graph.nodes:
             node.meta.pop("tensor_meta", None)  # says again what "val" says
             if "val" in node.meta:
-                node.meta["val"] = pytree.tree_map(lambda value: _moved(value, ranges, movers), node.meta["val"])
+                node.meta["val"] = pytree.tree_map(
+                    lambda value: _moved(value, ranges, movers), node.meta["val"]
+                )
 
 
 class _Mover:
     """Moves values from one shape environment into a copy of it."""
 
-    def __init__(self, environment: ShapeEnv, ranges: Mapping[sympy.Symbol, ValueRanges]) -> None:
+    def __init__(
+        self, environment: ShapeEnv, ranges: Mapping[sympy.Symbol, ValueRanges[Any]]
+    ) -> None:
         self.environment = copy.copy(environment)
         for name, value in vars(environment).items():
             if isinstance(value, (dict, list, set)):
@@ -42,29 +46,39 @@ class _Mover:
         for symbol, stated in ranges.items():
             # The lower end of 2 that torch.export assumes stays: else every question whether it is 1 becomes a guard.
             assumed = self.environment.var_to_range[symbol]
-            self.environment.var_to_range[symbol] = assumed & stated if stated.upper >= assumed.lower else stated
-        self.mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=self.environment, export=True)
+            self.environment.var_to_range[symbol] = (
+                assumed & stated if stated.upper >= assumed.lower else stated
+            )
+        self.mode = FakeTensorMode(
+            allow_non_fake_inputs=True, shape_env=self.environment, export=True
+        )
         self._tensors: dict[FakeTensor, FakeTensor] = {}
 
     def size(self, size: Any) -> Any:
         node = size.node
-        return type(size)(SymNode(node._expr, self.environment, node.pytype, node._hint, node.constant))
+        return type(size)(
+            SymNode(node._expr, self.environment, node.pytype, node._hint, node.constant)
+        )
 
     def tensor(self, tensor: FakeTensor) -> FakeTensor:
         if tensor not in self._tensors:
             sizes, strides = (
-                [self.size(size) if isinstance(size, torch.SymInt) else size for size in numbers]
+                [self.size(size) if hasattr(size, "node") else size for size in numbers]
                 for numbers in (tensor.size(), tensor.stride())
             )
             # Making a tensor asks whether sizes are 1: no question of the program's, so no guard for it.
             with self.mode, self.environment.suppress_guards():
-                moved = torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device)
+                moved = torch.empty_strided(
+                    sizes, strides, dtype=tensor.dtype, device=tensor.device
+                )
             assert isinstance(moved, FakeTensor)
             self._tensors[tensor] = moved
         return self._tensors[tensor]
 
 
-def _moved(value: Any, ranges: Mapping[sympy.Symbol, ValueRanges], movers: dict[int, _Mover]) -> Any:
+def _moved(
+    value: Any, ranges: Mapping[sympy.Symbol, ValueRanges[Any]], movers: dict[int, _Mover]
+) -> Any:
     environment = None
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         environment = value.node.shape_env
@@ -72,5 +86,7 @@ def _moved(value: Any, ranges: Mapping[sympy.Symbol, ValueRanges], movers: dict[
         environment = value.fake_mode.shape_env
     if environment is None:
         return value
-    mover = movers.setdefault(id(environment), _Mover(environment, ranges))
+    if id(environment) not in movers:
+        movers[id(environment)] = _Mover(environment, ranges)
+    mover = movers[id(environment)]
     return mover.tensor(value) if isinstance(value, FakeTensor) else mover.size(value)

@@ -1,5 +1,6 @@
 """Makes the ONNX model of a partition, with pinned names, and says which node is to blame if that fails."""
 
+import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -79,11 +80,11 @@ def _root_cause(error: BaseException) -> str:
 
 
 def _first_failing(source: Source, nodes: Sequence[Node]) -> Node:
-    """Find the node whose addition makes the translation fail, by halving: the error named none."""
+    """Find the node whose addition makes the translation fail: the error named none."""
 
-    def fails(count: int) -> bool:
+    def fails(some: Sequence[Node]) -> bool:
         try:
-            subprogram = cut_out(source, nodes[:count])
+            subprogram = cut_out(source, some)
             _promote(subprogram)
             torch_onnx.translate(subprogram.program)
         except CannotCut:
@@ -92,19 +93,30 @@ def _first_failing(source: Source, nodes: Sequence[Node]) -> Node:
             return True
         return False
 
-    return nodes[first_true(len(nodes), fails) - 1]
+    return first_failing(nodes, fails)
 
 
-def first_true(count: int, test: Callable[[int], bool]) -> int:
-    """Return the least number from 1 to `count` that passes the test; all greater ones are taken to pass it too."""
-    low, high = 1, count
+def first_failing(nodes: Sequence[Node], fails: Callable[[tuple[Node, ...]], bool]) -> Node:
+    """Find, by halving, the node at which `fails` begins to be true of the nodes up to it."""
+    operators = [node for node in nodes if node.target is not operator.getitem]
+    low, high = 1, len(operators)
     while low < high:
         middle = (low + high) // 2
-        if test(middle):
+        if fails(with_results(nodes, operators[:middle])):
             high = middle
         else:
             low = middle + 1
-    return low
+    return operators[low - 1]
+
+
+def with_results(nodes: Sequence[Node], operators: Sequence[Node]) -> tuple[Node, ...]:
+    """Return the operators and those `nodes` that take single results out of theirs, in the order of `nodes`."""
+    chosen = set(operators)
+    return tuple(
+        node
+        for node in nodes
+        if node in chosen or (node.target is operator.getitem and node.all_input_nodes[0] in chosen)
+    )
 
 
 def _pin_names(model: ir.Model, subprogram: Subprogram) -> None:
@@ -113,18 +125,28 @@ def _pin_names(model: ir.Model, subprogram: Subprogram) -> None:
     assert len(graph.inputs) == len(subprogram.inputs)
     assert len(graph.outputs) == len(subprogram.outputs)
     seen = {id(value) for value in (*graph.inputs, *graph.initializers.values())}
-    for position, (value, node) in enumerate(zip(tuple(graph.outputs), subprogram.outputs, strict=True)):
+    for position, (value, node) in enumerate(
+        zip(tuple(graph.outputs), subprogram.outputs, strict=True)
+    ):
         dtype = torch_dtype_to_onnx_dtype(node.meta["val"].dtype)
         if id(value) in seen or value.dtype != dtype:
             # The optimizer found an output to be an input or another output: naming it would rename that one.
-            kind = ("Identity", []) if value.dtype == dtype else ("Cast", [ir.AttrInt64("to", int(dtype))])
-            extra = ir.Node("", kind[0], [value], kind[1], name=f"node_{kind[0].lower()}_out_{position}")
+            kind = (
+                ("Identity", [])
+                if value.dtype == dtype
+                else ("Cast", [ir.AttrInt64("to", int(dtype))])
+            )
+            extra = ir.Node(
+                "", kind[0], [value], kind[1], name=f"node_{kind[0].lower()}_out_{position}"
+            )
             extra.metadata_props[torch_onnx.SOURCE_NODE] = node.name
             extra.outputs[0].shape, extra.outputs[0].dtype = value.shape, dtype
             graph.append(extra)
             graph.outputs[position] = extra.outputs[0]
         seen.add(id(graph.outputs[position]))
-    pinned = {f"in_{i}" for i in range(len(graph.inputs))} | {f"out_{i}" for i in range(len(graph.outputs))}
+    pinned = {f"in_{i}" for i in range(len(graph.inputs))} | {
+        f"out_{i}" for i in range(len(graph.outputs))
+    }
     ends = {id(value) for value in (*graph.inputs, *graph.outputs)}
     for value in [v for v in _values(graph) if v.name in pinned and id(v) not in ends]:
         value.name = f"inner.{value.name}"

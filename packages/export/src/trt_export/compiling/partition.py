@@ -7,7 +7,9 @@ import torch
 from torch.fx import Node
 
 
-def partition(nodes: Collection[Node], taken: Collection[Node], free_sizes: Collection[Node]) -> list[list[Node]]:
+def partition(
+    nodes: Collection[Node], taken: Collection[Node], free_sizes: Collection[Node]
+) -> list[list[Node]]:
     """Group `taken` (in graph order) so that no partition needs, even in a roundabout way, its own results.
 
     A node's level counts how often the longest way to it leaves taken nodes for one that stays outside: every way out
@@ -41,5 +43,9 @@ def partition(nodes: Collection[Node], taken: Collection[Node], free_sizes: Coll
 def device_of(node: Node) -> str:
     """Return the device of the node's tensors, `"cpu"` or `"cuda:0"`."""
     value = node.meta["val"]
-    first = next((v for v in (value if isinstance(value, (tuple, list)) else (value,)) if isinstance(v, torch.Tensor)))
+    first = next(
+        v
+        for v in (value if isinstance(value, (tuple, list)) else (value,))
+        if isinstance(v, torch.Tensor)
+    )
     return str(first.device)

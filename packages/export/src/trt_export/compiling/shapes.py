@@ -5,9 +5,10 @@ each symbol is solved for an input dimension, named `i<input>d<dim>`, and every 
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import Generic, Protocol, TypeVar
+from itertools import accumulate
+from typing import Generic, Protocol, TypeGuard, TypeVar
 
 import sympy
 import torch
@@ -55,9 +56,9 @@ class _Build(Generic[T]):
             return self.algebra.integer(int(expression))
         if isinstance(expression, sympy.Symbol):
             return self.algebra.dimension(expression)
-        for kinds, operator in _OPERATORS:
-            if isinstance(expression, kinds):
-                return self.fold(operator, expression.args)
+        operator = next((name for kinds, name in _OPERATORS if isinstance(expression, kinds)), None)
+        if operator is not None:
+            return self.fold(operator, expression.args)
         if isinstance(expression, sympy.Pow) and _is_small_power(expression.exp):
             return self.fold("*", [expression.base] * int(expression.exp))
         if isinstance(expression, CeilToInt) and isinstance(expression.args[0], IntTrueDiv):
@@ -66,7 +67,9 @@ class _Build(Generic[T]):
         raise Inexpressible(f"{expression} is no integer arithmetic over input sizes")
 
     def fold(self, operator: str, arguments: Iterable[sympy.Expr]) -> T:
-        return reduce(lambda left, right: self.algebra.apply(operator, left, right), map(self.of, arguments))
+        return reduce(
+            lambda left, right: self.algebra.apply(operator, left, right), map(self.of, arguments)
+        )
 
 
 _OPERATORS: tuple[tuple[type | tuple[type, ...], str], ...] = (
@@ -107,11 +110,14 @@ class InputDimensions:
             (position, dimension, size_of(size))
             for position, tensor in enumerate(inputs)
             for dimension, size in enumerate(tensor.shape)
-            if isinstance(size, torch.SymInt) and not size_of(size).is_number
+            if is_dynamic(size)
         ]
         # Plain symbols first: what else depends on them is then an expression, and all others are free.
         plain = [entry for entry in dynamic if isinstance(entry[2], sympy.Symbol)]
-        for position, dimension, size in (*plain, *(entry for entry in dynamic if entry not in plain)):
+        for position, dimension, size in (
+            *plain,
+            *(entry for entry in dynamic if entry not in plain),
+        ):
             if size not in self._solutions and not self._is_solved(size):
                 self._solve(size, dimension_symbol(position, dimension))
 
@@ -123,18 +129,20 @@ class InputDimensions:
         return True
 
     def _solve(self, size: sympy.Expr, name: sympy.Symbol) -> None:
-        """Note that `size` is the dimension `name` and, if it is linear in one unknown symbol, solve it for that one."""
+        """Note that `size` is the dimension `name`; if it is linear in one unknown symbol, solve it for that."""
         self._solutions[size] = name
         if isinstance(size, sympy.Symbol):
             return
         unknown = [symbol for symbol in size.free_symbols if symbol not in self._solutions]
-        if len(unknown) != 1 or not size.is_Add and not size.is_Mul:
+        if len(unknown) != 1 or (not size.is_Add and not size.is_Mul):
             return
         factor = size.coeff(unknown[0], 1)
         rest = sympy.expand(size - factor * unknown[0])
         if isinstance(factor, sympy.Integer) and factor > 0 and not rest.has(unknown[0]):
             difference = name - rest.xreplace(self._solutions)
-            self._solutions[unknown[0]] = difference if factor == 1 else FloorDiv(difference, factor)
+            self._solutions[unknown[0]] = (
+                difference if factor == 1 else FloorDiv(difference, factor)
+            )
 
     def solve(self, size: sympy.Expr) -> sympy.Expr:
         """Return the size over input dimensions only.
@@ -144,9 +152,13 @@ class InputDimensions:
         """
         if size in self._solutions:
             return self._solutions[size]
-        missing = sorted(str(symbol) for symbol in size.free_symbols if symbol not in self._solutions)
+        missing = sorted(
+            str(symbol) for symbol in size.free_symbols if symbol not in self._solutions
+        )
         if missing:
-            raise Inexpressible(f"no input's shape tells {', '.join(missing)}, and its size is {size}")
+            raise Inexpressible(
+                f"no input's shape tells {', '.join(missing)}, and its size is {size}"
+            )
         return size.xreplace(self._solutions)
 
     def text(self, size: sympy.Expr) -> int | str:
@@ -160,7 +172,9 @@ class InputDimensions:
             return int(solved)
         text = build(solved, _Text())
         if len(text) > MAX_LENGTH or _depth(text) > MAX_DEPTH:
-            raise Inexpressible(f"the size {solved} is too long an expression for the engine's record")
+            raise Inexpressible(
+                f"the size {solved} is too long an expression for the engine's record"
+            )
         return text
 
     def shape(self, tensor: torch.Tensor) -> tuple[int | str, ...]:
@@ -180,15 +194,19 @@ def parse_dimension(symbol: sympy.Symbol) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def is_dynamic(size: object) -> TypeGuard[torch.SymInt]:
+    """Whether a size is not the same in every call."""
+    return isinstance(size, torch.SymInt) and not size.node.expr.is_number
+
+
 def size_of(size: torch.SymInt | int) -> sympy.Expr:
     """Return torch's expression of a size."""
-    return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
+    expression: sympy.Expr = (
+        size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
+    )
+    return expression
 
 
 def _depth(text: str) -> int:
-    deepest = depth = 0
-    steps: dict[str, Callable[[int], int]] = {"(": lambda d: d + 1, ")": lambda d: d - 1}
-    for character in text:
-        depth = steps.get(character, lambda d: d)(depth)
-        deepest = max(deepest, depth)
-    return deepest
+    steps = ((character == "(") - (character == ")") for character in text)
+    return max(accumulate(steps))

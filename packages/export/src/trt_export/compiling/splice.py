@@ -4,10 +4,10 @@ import heapq
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import sympy
 import torch
-import trt_runtime
 from torch.export import ExportedProgram
 from torch.export.graph_signature import (
     CustomObjArgument,
@@ -20,6 +20,7 @@ from torch.export.graph_signature import (
 from torch.fx import Graph, Node
 from torch.utils._sympy.value_ranges import ValueRanges
 
+import trt_runtime
 from trt_export.compiling.subprogram import Subprogram
 
 _ENGINE_CLASS = "__torch__.torch.classes.trt_runtime.Engine"
@@ -34,7 +35,9 @@ class BuiltPartition:
 
 
 def splice(
-    program: ExportedProgram, built: Sequence[BuiltPartition], constraints: Mapping[sympy.Symbol, ValueRanges]
+    program: ExportedProgram,
+    built: Sequence[BuiltPartition],
+    constraints: Mapping[sympy.Symbol, ValueRanges[Any]],
 ) -> ExportedProgram:
     """Turn `program` into the compiled program. Its graph is edited in place: it must be the caller's own.
 
@@ -59,7 +62,9 @@ def splice(
     weights = {
         spec.arg.name
         for spec in old.input_specs
-        if isinstance(spec.arg, TensorArgument) and spec.kind is not InputKind.USER_INPUT and spec.target not in mutated
+        if isinstance(spec.arg, TensorArgument)
+        and spec.kind is not InputKind.USER_INPUT
+        and spec.target not in mutated
     }
     for node in reversed(graph.nodes):
         is_size = node.op == "call_function" and isinstance(node.meta.get("val"), torch.SymInt)
@@ -68,10 +73,17 @@ def splice(
 
     present = {node.name for node in graph.find_nodes(op="placeholder")}
     engine_specs = [
-        InputSpec(InputKind.CUSTOM_OBJ, CustomObjArgument(name, _ENGINE_CLASS), name) for name in engines
+        InputSpec(InputKind.CUSTOM_OBJ, CustomObjArgument(name, _ENGINE_CLASS), name)
+        for name in engines
     ]
-    kept = [spec for spec in old.input_specs if not hasattr(spec.arg, "name") or spec.arg.name in present]
-    first_user = next((i for i, spec in enumerate(kept) if spec.kind is InputKind.USER_INPUT), len(kept))
+    kept = [
+        spec
+        for spec in old.input_specs
+        if not hasattr(spec.arg, "name") or spec.arg.name in present
+    ]
+    first_user = next(
+        (i for i, spec in enumerate(kept) if spec.kind is InputKind.USER_INPUT), len(kept)
+    )
     signature = ExportGraphSignature(
         kept[:first_user] + engine_specs + kept[first_user:],
         [_renamed(spec, renamed) for spec in old.output_specs],
@@ -83,13 +95,18 @@ def splice(
         graph=graph,
         graph_signature=signature,
         state_dict={
-            name: _own(value, name in mutated) for name, value in program.state_dict.items() if name in targets
+            name: _own(value, name in mutated)
+            for name, value in program.state_dict.items()
+            if name in targets
         },
         range_constraints=dict(constraints),
         module_call_graph=program.module_call_graph,
         example_inputs=program.example_inputs,
         constants={
-            **{name: value.clone() if name in mutated else value for name, value in constants.items()},  # type: ignore[union-attr]
+            **{
+                name: value.clone() if name in mutated else value
+                for name, value in constants.items()
+            },
             **{name: engine.script_object for name, engine in engines.items()},
         },
         verifiers=program.verifiers,
@@ -102,11 +119,18 @@ def _add_engine(program: ExportedProgram, name: str) -> Node:
     while name in taken:
         name = f"{name}_"
     placeholders = program.graph.find_nodes(op="placeholder")
-    kinds = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs if hasattr(spec.arg, "name")}
-    first_user = next((node for node in placeholders if kinds.get(node.name) is InputKind.USER_INPUT), None)
+    kinds = {
+        spec.arg.name: spec.kind
+        for spec in program.graph_signature.input_specs
+        if hasattr(spec.arg, "name")
+    }
+    first_user = next(
+        (node for node in placeholders if kinds.get(node.name) is InputKind.USER_INPUT), None
+    )
     before = first_user or next(node for node in program.graph.nodes if node.op != "placeholder")
     with program.graph.inserting_before(before):
         placeholder = program.graph.create_node("placeholder", name, name=name)
+    assert isinstance(placeholder, Node)
     placeholder.meta["val"] = CustomObjArgument(placeholder.name, _ENGINE_CLASS)
     return placeholder
 
@@ -145,11 +169,15 @@ def _sort(graph: Graph) -> None:
 
 
 def _renamed(spec: OutputSpec, names: Mapping[str, str]) -> OutputSpec:
-    name = getattr(spec.arg, "name", None)
+    name = getattr(spec.arg, "name", "")
     return replace(spec, arg=replace(spec.arg, name=names[name])) if name in names else spec
 
 
 def _own(value: torch.Tensor, mutated: bool) -> torch.Tensor:
     """Return the tensor for the compiled program, which is for inference: no gradient passes an engine."""
     data = value.detach().clone() if mutated else value.detach()
-    return torch.nn.Parameter(data, requires_grad=False) if isinstance(value, torch.nn.Parameter) else data
+    return (
+        torch.nn.Parameter(data, requires_grad=False)
+        if isinstance(value, torch.nn.Parameter)
+        else data
+    )

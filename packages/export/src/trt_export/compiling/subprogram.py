@@ -18,7 +18,13 @@ from torch.export.graph_signature import (
 )
 from torch.fx import Graph, GraphModule, Node
 
-from trt_export.compiling.shapes import Inexpressible, InputDimensions, build, parse_dimension, size_of
+from trt_export.compiling.shapes import (
+    Inexpressible,
+    InputDimensions,
+    build,
+    parse_dimension,
+    size_of,
+)
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "+": operator.add,
@@ -55,7 +61,9 @@ class Source:
     def of(cls, program: ExportedProgram) -> "Source":
         """Sort the placeholders of a decomposed program."""
         signature = program.graph_signature
-        mutated = set(signature.buffers_to_mutate.values()) | set(signature.parameters_to_mutate.values())
+        mutated = set(signature.buffers_to_mutate.values()) | set(
+            signature.parameters_to_mutate.values()
+        )
         specs = {spec.arg.name: spec for spec in signature.input_specs if hasattr(spec.arg, "name")}
         weights: dict[Node, InputSpec] = {}
         shape_sources: dict[sympy.Symbol, Node] = {}
@@ -93,8 +101,16 @@ class Subprogram:
     dimensions: InputDimensions
     origins: dict[str, Node]
 
+    def weights(self) -> list[torch.Tensor]:
+        """Return the tensors of the placeholders before the inputs."""
+        tensors = {**self.program.state_dict, **self.program.constants}
+        specs = self.program.graph_signature.input_specs
+        return [tensors[spec.target] for spec in specs if spec.kind is not InputKind.USER_INPUT]
 
-def cut_out(source: Source, nodes: Sequence[Node], casts: frozenset[Node] = frozenset()) -> Subprogram:
+
+def cut_out(
+    source: Source, nodes: Sequence[Node], casts: frozenset[Node] = frozenset()
+) -> Subprogram:
     """Copy `nodes` (in graph order) into a program of their own; nothing outside changes.
 
     Results of the nodes in `casts` are explicitly converted to the dtype that they have outside.
@@ -127,7 +143,7 @@ def cut_out(source: Source, nodes: Sequence[Node], casts: frozenset[Node] = froz
             arguments = torch.fx.map_arg((node.args, node.kwargs), argument)
         except Inexpressible as error:
             raise CannotCut({node: str(error)}) from error
-        copy = graph.create_node(node.op, node.target, *arguments, name=node.name)  # type: ignore[arg-type]
+        copy = graph.create_node(node.op, node.target, *arguments, name=node.name)
         copy.meta = dict(node.meta)
         origins[copy.name] = node
         copies[node] = copy
@@ -141,10 +157,18 @@ def cut_out(source: Source, nodes: Sequence[Node], casts: frozenset[Node] = froz
 
     specs = [source.weights[node] for node in weights]
     signature = ExportGraphSignature(
-        [InputSpec(spec.kind, TensorArgument(copies[node].name), spec.target, spec.persistent)
-         for node, spec in zip(weights, specs, strict=True)]
-        + [InputSpec(InputKind.USER_INPUT, TensorArgument(copies[node].name), None) for node in inputs],
-        [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(copies[node].name), None) for node in outputs],
+        [
+            InputSpec(spec.kind, TensorArgument(copies[node].name), spec.target, spec.persistent)
+            for node, spec in zip(weights, specs, strict=True)
+        ]
+        + [
+            InputSpec(InputKind.USER_INPUT, TensorArgument(copies[node].name), None)
+            for node in inputs
+        ],
+        [
+            OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(copies[node].name), None)
+            for node in outputs
+        ],
     )
     program = _as_program(source.program, graph, signature)
     return Subprogram(tuple(nodes), program, inputs, outputs, dimensions, origins)
@@ -173,15 +197,23 @@ def _inputs(
                 if symbol in source.shape_sources:
                     found[source.shape_sources[symbol]] = None
     if not found:
-        raise CannotCut(dict.fromkeys(nodes, "it computes from constants alone, so an engine of it has no input"))
+        raise CannotCut(
+            dict.fromkeys(
+                nodes, "it computes from constants alone, so an engine of it has no input"
+            )
+        )
     return tuple(found)
 
 
-def _require_known_shapes(nodes: Sequence[Node], outputs: Sequence[Node], dimensions: InputDimensions) -> None:
+def _require_known_shapes(
+    nodes: Sequence[Node], outputs: Sequence[Node], dimensions: InputDimensions
+) -> None:
     """Refuse the node at which sizes begin that the inputs do not tell, if such a size gets out of the partition."""
     if all(_unknown_size(node, dimensions) is None for node in outputs):
         return
-    node, reason = next((node, reason) for node in nodes if (reason := _unknown_size(node, dimensions)) is not None)
+    node, reason = next(
+        (node, reason) for node in nodes if (reason := _unknown_size(node, dimensions)) is not None
+    )
     raise CannotCut({node: f"the shape of its result is not known beforehand: {reason}"})
 
 
@@ -223,7 +255,9 @@ class _SizeNodes:
         return node
 
 
-def _as_program(whole: ExportedProgram, graph: Graph, signature: ExportGraphSignature) -> ExportedProgram:
+def _as_program(
+    whole: ExportedProgram, graph: Graph, signature: ExportGraphSignature
+) -> ExportedProgram:
     """Wrap a graph as a program that shares the tensors of `whole`."""
     targets = {spec.target for spec in signature.input_specs}
     symbols = {
@@ -239,7 +273,9 @@ def _as_program(whole: ExportedProgram, graph: Graph, signature: ExportGraphSign
         graph=graph,
         graph_signature=signature,
         state_dict={name: tensor for name, tensor in whole.state_dict.items() if name in targets},
-        range_constraints={key: value for key, value in whole.range_constraints.items() if key in symbols},
+        range_constraints={
+            key: value for key, value in whole.range_constraints.items() if key in symbols
+        },
         module_call_graph=[],
         constants={name: value for name, value in whole.constants.items() if name in targets},
         verifiers=whole.verifiers,

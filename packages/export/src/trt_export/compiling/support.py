@@ -38,7 +38,9 @@ def is_computation(node: Node) -> bool:
         return False
     if any(isinstance(value, torch.Tensor) for value in values_of(node)):
         return True
-    return isinstance(node.target, OpOverload) and torch.Tag.data_dependent_output in node.target.tags
+    return (
+        isinstance(node.target, OpOverload) and torch.Tag.data_dependent_output in node.target.tags
+    )
 
 
 def values_of(node: Node) -> Iterator[Any]:
@@ -81,7 +83,10 @@ def _reason_against_values(node: Node, refused_dtypes: Mapping[str, str]) -> str
     if any(source.op == "get_attr" for source in node.all_input_nodes):
         return "it uses an attribute of the graph module"
     devices = set()
-    for value in (*values_of(node), *(value for source in node.all_input_nodes for value in values_of(source))):
+    for value in (
+        *values_of(node),
+        *(value for source in node.all_input_nodes for value in values_of(source)),
+    ):
         if value is None or isinstance(value, (int, torch.SymInt)):
             continue
         if not isinstance(value, torch.Tensor):

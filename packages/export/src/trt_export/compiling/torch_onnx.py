@@ -14,7 +14,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
-from torch.onnx._internal._lazy_import import onnxscript_apis
+from torch.onnx._internal._lazy_import import onnxscript_apis  # type: ignore[attr-defined]
 from torch.onnx._internal.exporter import _core, _decomp, _fx_passes, _registration
 
 OPSET = 20
@@ -31,7 +31,9 @@ def _registry() -> _registration.ONNXRegistry:
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Return the table that leaves every operator whole that torch.onnx can convert."""
     converted = set(_decomp.get_onnx_implemented_overloads(_registry()))
-    table: dict[Any, Callable[..., Any]] = _decomp.create_onnx_friendly_decomposition_table(converted)
+    table: dict[Any, Callable[..., Any]] = _decomp.create_onnx_friendly_decomposition_table(
+        converted
+    )
     return table
 
 
