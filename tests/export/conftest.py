@@ -1,9 +1,14 @@
 """ExecuTorch for the tests of lowering, and its own warnings out of their way."""
 
+import base64
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+
+import trt_runtime
 
 # Importing ExecuTorch warns about its own dependencies (torchao, coremltools) in ways that change with each of them.
 with warnings.catch_warnings():
@@ -25,3 +30,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if here in item.path.parents:
             for text in _THIRD_PARTY:
                 item.add_marker(pytest.mark.filterwarnings(text))
+
+
+@pytest.fixture
+def running_op() -> Iterator[None]:
+    """A real kernel for the op that lowering puts in an engine's place: it makes an engine of the op's arguments."""
+    from trt_export.passes.engine_op import execute_plan
+
+    def run(
+        inputs: list[torch.Tensor], plan: torch.Tensor, record: list[str]
+    ) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        state = [*record]
+        state[3] = base64.b64encode(plan.numpy().data).decode()
+        engine = trt_runtime.Engine.deserialize(state).script_object
+        results = torch.ops.trt_runtime.execute_engine(inputs, engine)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    library = torch.library.Library("trt_export", "IMPL")
+    for outputs in range(1, 9):
+        library.impl(execute_plan(outputs), run, "CPU")
+    yield
+    library._destroy()

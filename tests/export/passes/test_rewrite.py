@@ -1,7 +1,6 @@
 """The rewritten program: same signature, shapes and numbers; the source as it was."""
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from export.programs import (
     running_engine,
     two_output_engine,
 )
-from trt_export.passes.engine_op import execute_plan, is_execute_plan, record_of
+from trt_export.passes.engine_op import is_execute_plan
 from trt_export.passes.pipeline import prepare
 
 
@@ -38,28 +37,6 @@ def shapes(program: ExportedProgram) -> list[str]:
         for node in program.graph.nodes
         if isinstance(node.meta.get("val"), torch.Tensor) and not is_execute_plan(node)
     ]
-
-
-@pytest.fixture
-def running_op() -> Iterator[None]:
-    """A real kernel for the op: an engine made of the plan and the record that it is given."""
-
-    def run(inputs: list[torch.Tensor], plan: torch.Tensor, record: list[str]) -> Any:
-        found = record_of(tuple(record))
-        state = [*record]
-        import base64
-
-        state[3] = base64.b64encode(bytes(plan.numpy())).decode()
-        assert found.device == "cpu"
-        engine = trt_runtime.Engine.deserialize(state)
-        results = execute(inputs, engine.script_object)
-        return results[0] if len(results) == 1 else tuple(results)
-
-    library = torch.library.Library("trt_export", "IMPL")
-    for outputs in (1, 2):
-        library.impl(execute_plan(outputs), run, "CPU")
-    yield
-    library._destroy()
 
 
 MODEL = Calls(

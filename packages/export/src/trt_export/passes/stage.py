@@ -36,6 +36,7 @@ class Stage:
         for original, node in self.copies.items():
             node.name = original.name
         self._input_specs = list(source.graph_signature.input_specs)
+        self._detach_buffers()
         self._state_dict: dict[str, Any] = dict(source.state_dict)
         self._constants: dict[str, Any] = dict(source.constants)
 
@@ -98,6 +99,18 @@ class Stage:
             constants=self._constants,
             verifiers=source.verifiers,
         )
+
+    def _detach_buffers(self) -> None:
+        """Take gradients from the shapes of buffers.
+
+        torch.export gives them to a buffer that is mutated with what was computed from weights, and ExecuTorch
+        then cannot write the buffer back ("a leaf Variable that requires grad").
+        """
+        buffers = {spec.arg.name for spec in self._input_specs if spec.kind is InputKind.BUFFER}
+        for node in self.graph.find_nodes(op="placeholder"):
+            value = node.meta.get("val")
+            if node.name in buffers and isinstance(value, torch.Tensor) and value.requires_grad:
+                node.meta["val"] = value.detach()
 
     def _output_specs(self) -> list[OutputSpec]:
         """The source's, with the names of the nodes that are the outputs now."""
