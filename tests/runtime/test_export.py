@@ -68,6 +68,21 @@ def test_a_program_with_an_engine_computes_the_same_after(step, strict) -> None:
         assert torch.equal(module(x), expected(x))
 
 
+@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+def test_a_model_may_hold_the_typed_engine_itself(strict) -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.engine = relu_engine()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.engine(x + 1)[0] * 2
+
+    program = export(Model(), torch.randn(4, 8), strict=strict, dynamic_shapes=BATCH)
+    x = torch.randn(3, 8)
+    assert torch.equal(saved_and_loaded(program.run_decompositions()).module()(x), expected(x))
+
+
 def test_the_node_of_an_engine_stays_what_it_is() -> None:
     """Not wrapped in `with_effects`, where a pass that looks for the operator would not find it."""
     program = export(Calls(relu_engine()), torch.randn(4, 8)).run_decompositions()

@@ -155,6 +155,7 @@ def test_a_damaged_slot_is_refused(slots, slot, text, message) -> None:
         (b"-1%0%0%-1%cpu", b"-1%0%0%-1%gpu", "found '-1%0%0%-1%gpu'"),
         (b'"schema": 1', b'"schema": 2', "expected a JSON object of schema 1"),
         (b"b3J0c", b"=3J0c", "engine slot: expected base64"),
+        (b"test", b"t\xffst", "expected UTF-8 text, found other bytes"),
     ],
 )
 def test_unpickling_a_damaged_file_raises_the_same(good, bad, message) -> None:
@@ -208,7 +209,7 @@ def _set(path: tuple[str | int, ...], value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("name",), 3, "field 'name': expected a str, found int 3"),
+        (("name",), 3, "field 'name': expected a value of type str, found int 3"),
         (("device",), "cuda", "expected 'cpu' or 'cuda:N', found 'cuda'"),
         (("device",), "cuda:0\n", "expected 'cpu' or 'cuda:N'"),
         (("device",), "mps", "found 'mps'"),
@@ -220,7 +221,7 @@ def _set(path: tuple[str | int, ...], value: Any) -> dict[str, Any]:
             "float8",
             "input 0 'in_0': field 'dtype': expected one of float32",
         ),
-        (("inputs", 0, "dtype"), ["float32"], "field 'dtype': expected a str"),
+        (("inputs", 0, "dtype"), ["float32"], "field 'dtype': expected a value of type str"),
         (("inputs", 0, "shape"), [-1, 8], "field 'shape'"),
         (("inputs", 0, "shape"), [True, 8], "field 'shape'"),
         (("inputs", 0, "shape"), [1.0, 8], "field 'shape'"),
@@ -249,12 +250,21 @@ def _set(path: tuple[str | int, ...], value: Any) -> dict[str, Any]:
         (("plan",), {"format": "x", "size": 1, "sha256": "0" * 64}, "expected one of onnxruntime"),
         (("plan",), {"format": "tensorrt", "size": -1, "sha256": "0" * 64}, "field 'size'"),
         (("plan",), {"format": "tensorrt", "size": 1, "sha256": "0" * 63}, "field 'sha256'"),
-        (("provenance",), [], "field 'provenance': expected a Mapping"),
+        (("plan",), {"format": "tensorrt", "size": True, "sha256": "0" * 64}, "found bool True"),
+        (("provenance",), [], "field 'provenance': expected a value of type Mapping"),
         (("provenance",), {"x": object()}, "expected values that JSON can hold"),
         (("provenance",), {"x": float("nan")}, "expected values that JSON can hold"),
-        (("hardware_compatible",), 1, "field 'hardware_compatible': expected a bool, found int 1"),
+        (
+            ("hardware_compatible",),
+            1,
+            "field 'hardware_compatible': expected a value of type bool, found int 1",
+        ),
         (("resource_allocation_strategy",), "x", "expected one of static, dynamic, found str 'x'"),
-        (("aliased_io",), [{"output": "out_0", "input": "in_0"}], "field 'kind': expected a str"),
+        (
+            ("aliased_io",),
+            [{"output": "out_0", "input": "in_0"}],
+            "field 'kind': expected a value of type str",
+        ),
         (("aliased_io",), [{"output": "x", "input": "in_0", "kind": "k"}], "found output 'x'"),
     ],
 )

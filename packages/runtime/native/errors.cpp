@@ -7,6 +7,5 @@ namespace trt_runtime {
 RecordError::~RecordError() = default;
 PlanError::~PlanError() = default;
 ExecutorUnavailableError::~ExecutorUnavailableError() = default;
-InputError::~InputError() = default;
 
 }  // namespace trt_runtime

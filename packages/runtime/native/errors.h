@@ -29,12 +29,6 @@ class TRT_RUNTIME_API ExecutorUnavailableError : public c10::Error {
     ~ExecutorUnavailableError() override;
 };
 
-class TRT_RUNTIME_API InputError : public c10::Error {
-  public:
-    using c10::Error::Error;
-    ~InputError() override;
-};
-
 }  // namespace trt_runtime
 
 // TORCH_CHECK with a type. Messages say what was expected, what was found and what mends it.

@@ -16,6 +16,18 @@ namespace py = pybind11;
 namespace trt_runtime {
 namespace {
 
+// A record from a file may hold any bytes, a Python str only text.
+py::dict checked_dict(const Record& record) {
+    try {
+        return record_to_dict(record);
+    } catch (const py::error_already_set& error) {
+        TRT_RUNTIME_CHECK(RecordError, !error.matches(PyExc_UnicodeDecodeError),
+                          "engine record: expected UTF-8 text, found other bytes (", error.what(),
+                          "); the record is damaged, make it again");
+        throw;
+    }
+}
+
 // All of these are called without the GIL and without a lock, and take the GIL themselves. A Python
 // exception leaves as it is: torch's bindings hand py::error_already_set back to Python.
 class PythonExecutor : public Executor {
@@ -38,7 +50,7 @@ class PythonExecutorFactory : public ExecutorFactory {
 
     void check(const Record& record, const Plan& plan) override {
         const py::gil_scoped_acquire gil;
-        check_.get()(record_to_dict(record), to_string(plan.format()), plan.size());
+        check_.get()(checked_dict(record), to_string(plan.format()), plan.size());
     }
 
     std::shared_ptr<Executor> load(const Record& record,

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "engine.h"
-#include "errors.h"
 
 // The class `torch.classes.trt_runtime.Engine` and the operator `trt_runtime::execute_engine`.
 namespace trt_runtime {

@@ -8,9 +8,8 @@ import torch
 
 from .errors import InputError, RecordError
 from .expressions import Dim, Expression, compile_expression, dim_name
+from .fields import INT64_MAX
 from .info import Binding, EngineInfo
-
-_INT64_MAX = 2**63 - 1
 
 
 class ShapeChecker:
@@ -55,7 +54,7 @@ class ShapeChecker:
     ) -> list[Dim]:
         sizes = [dim if isinstance(dim, int) else dim(dims) for dim in shape]
         for index, size in enumerate(sizes):
-            if isinstance(size, int) and not 0 <= size <= _INT64_MAX:
+            if isinstance(size, int) and not 0 <= size <= INT64_MAX:
                 raise RecordError(
                     f"engine '{self._info.name}', output '{binding.name}': expected a size from 0 to "
                     f"2**63 - 1 in dimension {index} ({binding.shape[index]}), found {size} for the input "

@@ -125,13 +125,13 @@ def _hold(plan: Any) -> _native.Plan:
         return _native.share_plan(Path(plan).read_bytes())
     try:
         view = memoryview(plan)
-    except TypeError:
+        flat = view.cast("B")
+    except TypeError as error:
         raise PlanError(
-            f"plan: expected a path or bytes, found {type(plan).__name__}; pass what the builder returned"
+            f"plan: expected a path or contiguous bytes, found {type(plan).__name__} ({error}); pass "
+            "what the builder returned"
         ) from None
-    if not view.c_contiguous:
-        raise PlanError("plan: expected contiguous bytes, found a strided view; pass bytes(view)")
     # Only these can never change. A read-only view of something else may have a writer elsewhere.
     if type(view.obj) in (bytes, _native.Plan):
-        return _native.share_plan(view.cast("B"))
-    return _native.copy_plan(view.cast("B"))
+        return _native.share_plan(flat)
+    return _native.copy_plan(flat)

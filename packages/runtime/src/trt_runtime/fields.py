@@ -9,7 +9,7 @@ from .errors import RecordError
 
 T = TypeVar("T")
 
-_INT64_MAX = 2**63 - 1
+INT64_MAX = 2**63 - 1
 
 
 class Fields:
@@ -34,12 +34,12 @@ class Fields:
         self._read.add(key)
         if key not in self._mapping:
             if default is None:
-                raise self.error(key, f"a {kind.__name__}", "no such field")
+                raise self.error(key, f"a value of type {kind.__name__}", "no such field")
             return default
         value = self._mapping[key]
         # bool is an int to isinstance, and 1.0 or True are no dimensions.
         if type(value) is not kind and not (kind is not int and isinstance(value, kind)):
-            raise self.error(key, f"a {kind.__name__}", _shown(value))
+            raise self.error(key, f"a value of type {kind.__name__}", _shown(value))
         return value
 
     def choice(self, key: str, choices: Iterable[str], default: str | None = None) -> str:
@@ -52,7 +52,7 @@ class Fields:
     def size(self, key: str) -> int:
         """Return an int from 0 to 2**63 - 1."""
         value = self.get(key, int)
-        if not 0 <= value <= _INT64_MAX:
+        if not 0 <= value <= INT64_MAX:
             raise self.error(key, "an int from 0 to 2**63 - 1", _shown(value))
         return value
 
@@ -94,7 +94,7 @@ class Fields:
 
 def is_size(value: object) -> bool:
     """Whether ``value`` is an int (no bool) that can be the size of a dimension."""
-    return type(value) is int and 0 <= value <= _INT64_MAX
+    return type(value) is int and 0 <= value <= INT64_MAX
 
 
 def _shown(value: object) -> str:

@@ -25,6 +25,7 @@ DTYPES: Mapping[str, torch.dtype] = {
 }
 PLAN_FORMATS = ("onnxruntime", "tensorrt", "tensorrt-rtx")
 ALLOCATION_STRATEGIES = ("static", "dynamic")
+THIS_PLATFORM = f"{sys.platform}_{platform.machine()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ class EngineInfo:
     plan: PlanInfo | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
     hardware_compatible: bool = False
-    target_platform: str = f"{sys.platform}_{platform.machine()}"
+    target_platform: str = THIS_PLATFORM
     requires_output_allocator: bool = False
     resource_allocation_strategy: str = "static"
     requires_native_multidevice: bool = False
@@ -200,9 +201,7 @@ class EngineInfo:
             plan=None if plan is None else PlanInfo.from_mapping(plan),
             provenance=copy.deepcopy(dict(fields.get("provenance", Mapping, {}))),  # type: ignore[type-abstract]
             hardware_compatible=fields.get("hardware_compatible", bool, False),
-            target_platform=fields.get(
-                "target_platform", str, cls.__dataclass_fields__["target_platform"].default
-            ),
+            target_platform=fields.get("target_platform", str, THIS_PLATFORM),
             requires_output_allocator=fields.get("requires_output_allocator", bool, False),
             resource_allocation_strategy=fields.choice(
                 "resource_allocation_strategy", ALLOCATION_STRATEGIES, "static"

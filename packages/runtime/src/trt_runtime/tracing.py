@@ -77,15 +77,6 @@ def register() -> None:
         return
     register_fake_class(_CLASS, FakeEngine)  # type: ignore[arg-type]  # its protocol is outdated
     torch.library.register_fake(_OPERATOR, execute_engine)
-    operator = torch.ops.trt_runtime.execute_engine.default
-    # With a fake engine torch dispatches in Python, where the native autograd kernel is out of reach.
-    operator.py_impl(torch._C.DispatchKey.Autograd)(_below_autograd)
     # An operator that takes an object counts as effectful: decompositions would wrap its node in
     # `with_effects`, and passes that look for it would find nothing. An engine has no side effect.
-    _register_effectful_op(operator, None)
-
-
-def _below_autograd(inputs: list[torch.Tensor], engine: Any) -> list[torch.Tensor]:
-    with torch._C._AutoDispatchBelowAutograd():
-        outputs: list[torch.Tensor] = torch.ops.trt_runtime.execute_engine.default(inputs, engine)
-        return outputs
+    _register_effectful_op(_OPERATOR, None)

@@ -92,6 +92,7 @@ class Runner:
             torch.empty(shape, dtype=binding.torch_dtype, device=self._device)
             for binding, shape in self._checker.outputs(inputs)
         ]
-        # Executors read memory by address: a lazy negation must be carried out, strides straightened.
-        self._executor.run([tensor.resolve_neg().contiguous() for tensor in inputs], outputs)
+        # Executors read memory by address. Lazy negation and conjugation are dealt with by torch's
+        # dispatcher, strides are not.
+        self._executor.run([tensor.contiguous() for tensor in inputs], outputs)
         return outputs
