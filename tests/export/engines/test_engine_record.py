@@ -216,3 +216,38 @@ def test_reading_copies_the_plan_out_of_the_engine() -> None:
     object_ = one_output_engine()
     read_engine(object_).plan.zero_()
     assert plan_of(object_) == rtx_plan()
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 11, 12, 13, 100])
+def test_plans_of_any_size_are_decoded_by_pieces(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trt_export.engines.record._PIECE", 16)
+    plan = bytes(range(size))
+    text = base64.b64encode(plan).decode()
+    assert decode_plan(record(engine=text)) == plan
+    for wrong in (f"{text}A", f"AA=={text}", f"{text}===", text.replace("A", "*") + "*"):
+        if wrong not in ("AA==", "==="):
+            with pytest.raises(CorruptPlanError):
+                decode_plan(record(engine=wrong))
+
+
+@given(st.text(alphabet="AZaz09+/=", max_size=40))
+def test_the_pieces_take_what_the_whole_takes(text: str) -> None:
+    from trt_export.engines import record as module
+
+    try:
+        expected: bytes | None = base64.b64decode(text, validate=True)
+    except ValueError:
+        expected = None
+    whole = module._PIECE
+    module._PIECE = 8
+    try:
+        found: bytes | None = bytes(decode_plan(record(engine=text)))
+    except CorruptPlanError:
+        found = None
+    finally:
+        module._PIECE = whole
+    assert found in (expected, None)
+    if expected is not None and base64.b64encode(expected).decode() == text:
+        assert found == expected

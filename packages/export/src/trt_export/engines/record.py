@@ -5,7 +5,6 @@ the field (torch-tensorrt 2.14). This module is the only one that knows slots an
 """
 
 import base64
-import binascii
 import hashlib
 import re
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ FIELDS = (
     "requires native multi-device", "aliased I/O",
 )  # fmt: skip
 ENGINE_SLOT = FIELDS.index("engine")
+_PIECE = 1 << 22  # characters of base64, a multiple of 4
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,23 @@ def decode_plan(state: Sequence[object]) -> bytearray:
     text = state[ENGINE_SLOT]
     if not isinstance(text, str):
         raise CorruptPlanError(f"the engine slot must be base64 text, not {type(text).__name__}")
+    # By pieces, into the result: base64.b64decode makes two more copies of a long text.
+    plan = bytearray(max(0, len(text) // 4 * 3 - text[-2:].count("=")))
+    position = 0
     try:
-        return bytearray(base64.b64decode(text, validate=True))
-    except (binascii.Error, ValueError) as error:
+        if len(text) % 4:
+            raise ValueError(f"{len(text)} characters are no multiple of 4")
+        for start in range(0, len(text), _PIECE):
+            piece = base64.b64decode(text[start : start + _PIECE], validate=True)
+            plan[position : position + len(piece)] = piece
+            position += len(piece)
+    except ValueError as error:
         raise CorruptPlanError(
             f"the engine slot of the record is not base64: {error}; {REBUILD}"
         ) from error
+    if position != len(plan):
+        raise CorruptPlanError(f"the engine slot of the record is not base64; {REBUILD}")
+    return plan
 
 
 def check_plan(record: EngineRecord, plan: bytes | bytearray | memoryview) -> PlanHeader:

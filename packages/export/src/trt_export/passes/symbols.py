@@ -40,6 +40,5 @@ def _environments(program: ExportedProgram) -> Iterator[Any]:
     """The shape environments of the program's inputs, one for each symbolic size."""
     for node in program.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
-        for size in value.shape if isinstance(value, torch.Tensor) else ():
-            if isinstance(size, torch.SymInt):
-                yield size.node.shape_env
+        shape: Iterable[object] = value.shape if isinstance(value, torch.Tensor) else ()
+        yield from (size.node.shape_env for size in shape if isinstance(size, torch.SymInt))
