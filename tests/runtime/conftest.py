@@ -6,6 +6,11 @@ from contextlib import AbstractContextManager, contextmanager
 import pytest
 
 import trt_runtime
+from hypothesis import settings
+
+# How long an example takes says how busy the machine is, nothing about the code.
+settings.register_profile("runtime", deadline=None)
+settings.load_profile("runtime")
 
 
 @pytest.fixture

@@ -77,9 +77,6 @@ class Fields:
         """Return the fields that no one asked for."""
         return {key: value for key, value in self._mapping.items() if key not in self._read}
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._mapping
-
     def raw(self, key: str) -> Any:
         """Return the field as it is, None if it is not there."""
         self._read.add(key)
