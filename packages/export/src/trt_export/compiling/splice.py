@@ -41,7 +41,7 @@ def splice(
 ) -> ExportedProgram:
     """Turn `program` into the compiled program. Its graph is edited in place: it must be the caller's own.
 
-    Weights that only engines use now leave the signature and the state. What stays shares its memory with `program`,
+    Weights that nothing but engines uses leave the signature and the state. What stays shares its memory with `program`,
     but for tensors that running the program changes: these are copied.
     """
     graph = program.graph
@@ -68,7 +68,7 @@ def splice(
     }
     for node in reversed(graph.nodes):
         is_size = node.op == "call_function" and isinstance(node.meta.get("val"), torch.SymInt)
-        if node in used_before and not node.users and (is_size or node.name in weights):
+        if not node.users and (node.name in weights or (is_size and node in used_before)):
             graph.erase_node(node)
 
     present = {node.name for node in graph.find_nodes(op="placeholder")}

@@ -1,0 +1,174 @@
+"""What cannot be in an engine stays in PyTorch, with the reason, and the results are still right."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.export import Dim, export
+
+from trt_export.compiling import CompileReport, compile
+from trt_export.errors import NothingToCompileError
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A function; the operators that must stay, each with part of its reason."""
+
+    name: str
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    stays: dict[str, str]
+    builder: str = "onnxruntime"
+    rows: Any = Dim("rows", min=2, max=8)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+X = torch.linspace(-2, 2, 32).reshape(4, 8)
+
+
+def _cond(x: Tensor) -> Tensor:
+    return torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), [x + 1]) * 2
+
+
+def _item(x: Tensor, count: Tensor) -> Tensor:
+    number = count.item()
+    torch._check(number >= 0)
+    torch._check(number <= 8)
+    return (x + 1)[:, :number].sum(1) * 2
+
+
+def _sandwich(x: Tensor) -> tuple[Tensor, Tensor]:
+    first = x + 1
+    second = torch.linalg.svdvals(first) * 2
+    return second.sum() * first, torch.linalg.svdvals(second.sum() + first) + 1
+
+
+CASES = (
+    Case("no_converter", lambda x: torch.linalg.svdvals(x + 1) * 2, (X,), {"_linalg_svd": "no converter"}),
+    Case("twice", _sandwich, (X,), {"_linalg_svd": "no converter"}),
+    Case("random", lambda x: F.dropout(x + 1, 0.5, True) * 2, (X,), {"native_dropout": "random"}),
+    Case("complex", lambda x: torch.fft.rfft(x + 1).abs() * 2, (X,), {"_fft_r2c": "complex64", "abs": "complex64"}),
+    Case("control_flow", _cond, (X,), {"cond": "control flow"}),
+    Case("item", _item, (X, torch.tensor(3)), {"_local_scalar_dense": "reads a tensor's value", "slice": "no input's"}),
+    Case("mask", lambda x: (x + 1)[x > 0].sum() * 2, (X,), {"index": "not known beforehand"}),
+    Case(
+        "float_sizes",
+        lambda x: F.interpolate(x.T[None] + 1, scale_factor=1.5).relu() + 1,
+        (X,),
+        {"upsample_nearest1d": "no integer arithmetic"},
+    ),
+    Case("converter_fails", lambda x: (x + 1).chunk(2)[0] * 2, (X,), {"split": "torch.onnx cannot convert it"}, rows=2 * Dim("half", min=2, max=4)),
+    Case(
+        "wrong_numbers",
+        lambda x: F.avg_pool2d(x[None] + 1, (1, 2), divisor_override=3).relu() * 2,
+        (X,),
+        {"avg_pool2d": "other numbers than PyTorch"},
+    ),
+    Case(
+        "batch_norm_in_training",
+        lambda x: F.batch_norm(x + 1, None, None, training=True) * 2,
+        (X,),
+        {"_native_batch_norm_legit": "training mode"},
+    ),
+    Case("double", lambda x: (x * 2.0).float() + 1, (X.double(),), {"mul": "float64", "_to_copy": "float64"}, "tensorrt-rtx"),
+    Case(
+        "parser_refuses",
+        lambda x, i: torch.zeros_like(x).scatter_add(1, i, x) * 2,
+        (X, torch.zeros(4, 8, dtype=torch.int64)),
+        {"scatter_add": "Unsupported reduction"},
+        "tensorrt-rtx",
+    ),
+    Case(
+        "build_fails",
+        lambda x, i: (x + 1, (i + i) * 2),
+        (X, torch.ones(4, 8, dtype=torch.int8)),
+        {"mul": "no engine was built"},
+        "tensorrt-rtx",
+    ),
+)
+
+
+class Module(nn.Module):
+    def __init__(self, function: Callable[..., Any], count: int) -> None:
+        super().__init__()
+        self.function = function
+        self.count = count
+
+    def forward(self, x: Tensor, y: Tensor | None = None) -> Any:
+        return self.function(x) if self.count == 1 else self.function(x, y)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_stays_in_pytorch_with_the_reason(case: Case) -> None:
+    module = Module(case.function, len(case.args)).eval()
+    shapes = tuple({0: case.rows} if isinstance(a, Tensor) and a.dim() else None for a in case.args)
+    source = export(module, case.args, dynamic_shapes=shapes)
+    reports: list[CompileReport] = []
+    program = compile(source, builder=case.builder, on_report=reports.append)
+    (report,) = reports
+    left = {node.operator.removeprefix("aten.").split(".")[0]: node.reason for node in report.left_in_pytorch}
+    assert left.keys() == case.stays.keys(), left
+    for operator, reason in case.stays.items():
+        assert reason in left[operator]
+    assert report.engines
+    if case.builder != "onnxruntime":
+        return
+    for rows in (4, 6, 8):
+        args = tuple(a[:1].repeat(rows, 1) + a[:1] if isinstance(a, Tensor) and a.dim() else a for a in case.args)
+        torch.manual_seed(1)
+        expected = module(*args)
+        torch.manual_seed(1)
+        torch.testing.assert_close(program.module()(*copy.deepcopy(args)), expected)
+
+
+def test_bfloat16_for_onnxruntime_says_what_to_do() -> None:
+    program = export(nn.Linear(4, 4).bfloat16(), (torch.ones(2, 4, dtype=torch.bfloat16),))
+    with pytest.raises(NothingToCompileError, match=r"no bfloat16: convert the model .*builder=\"tensorrt-rtx\""):
+        compile(program)
+
+
+def test_bfloat16_is_built_for_tensorrt_rtx() -> None:
+    program = export(nn.Linear(4, 4).bfloat16(), (torch.ones(2, 4, dtype=torch.bfloat16),))
+    reports: list[CompileReport] = []
+    compile(program, builder="tensorrt-rtx", on_report=reports.append)
+    assert not reports[0].left_in_pytorch
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda x: torch.linalg.svdvals(x), "no converter"),
+        (lambda x: torch.rand_like(x), "random"),
+        (lambda x: x, "(empty)"),
+    ],
+)
+def test_nothing_to_compile_lists_the_reasons(function: Callable[..., Any], reason: str) -> None:
+    with pytest.raises(NothingToCompileError) as error:
+        compile(export(Module(function, 1), (X,)))
+    assert reason in str(error.value)
+
+
+def test_a_custom_operator_stays() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+
+        @torch.library.custom_op("trt_export_tests::negate", mutates_args=())
+        def negate(x: Tensor) -> Tensor:
+            return -x
+
+        negate.register_fake(torch.empty_like)
+    reports: list[CompileReport] = []
+    source = export(Module(lambda x: negate(x + 1) * 2, 1), (X,))
+    program = compile(source, on_report=reports.append)
+    assert [node.operator for node in reports[0].left_in_pytorch] == ["trt_export_tests.negate.default"]
+    torch.testing.assert_close(program.module()(X), (-(X + 1)) * 2)
