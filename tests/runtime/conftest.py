@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
+from hypothesis import settings
 
 import trt_runtime
-from hypothesis import settings
 
 # How long an example takes says how busy the machine is, nothing about the code.
 settings.register_profile("runtime", deadline=None)
