@@ -106,7 +106,9 @@ class CachedDecoder(nn.Module):
         self.register_buffer("position", torch.zeros(1, dtype=torch.int64), persistent=False)
 
     def forward(self, token: Tensor) -> Tensor:
-        q, k, v = (t.reshape(1, 1, 4, 4).transpose(1, 2) for t in self.qkv(self.embed(token)).chunk(3, -1))
+        q, k, v = (
+            t.reshape(1, 1, 4, 4).transpose(1, 2) for t in self.qkv(self.embed(token)).chunk(3, -1)
+        )
         self.keys.index_copy_(2, self.position, k)
         self.values.index_copy_(2, self.position, v)
         seen = torch.arange(12, device=token.device) <= self.position
@@ -144,7 +146,9 @@ class HalfNet(nn.Module):
 class PassThrough(nn.Module):
     """Outputs that are inputs, that are the same twice, that are None or an int; inputs that are None or an int."""
 
-    def forward(self, x: Tensor, mask: Tensor | None, times: int, *, bias: Tensor) -> tuple[Any, ...]:
+    def forward(
+        self, x: Tensor, mask: Tensor | None, times: int, *, bias: Tensor
+    ) -> tuple[Any, ...]:
         y = x * times + bias
         return x, y, y, None, times, bias
 
@@ -211,7 +215,12 @@ _COUNT = Dim("count", min=2, max=10)
 FAMILIES = (
     Family("mlp", MLP, lambda n: ((_float(n, 8),), {}), (4,), ((1,), (16,)), ({0: _BATCH},)),
     Family(
-        "residual_convnet", ResidualConvNet, lambda n: ((_float(n, 3, 12, 12),), {}), (2,), ((1,), (16,)), ({0: _BATCH},)
+        "residual_convnet",
+        ResidualConvNet,
+        lambda n: ((_float(n, 3, 12, 12),), {}),
+        (2,),
+        ((1,), (16,)),
+        ({0: _BATCH},),
     ),
     Family(
         "encoder",

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from models import FAMILIES, Family
 from torch.export import ExportedProgram
 
+from models import FAMILIES, Family
 from trt_export.compiling import CompileReport, compile
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 import torch
-import trt_runtime
 from torch import Tensor
 from torch.export import Dim, ExportedProgram, export
 
+import trt_runtime
 from export.compiling.conftest import saved_and_loaded
 from trt_export.compiling import compile
 from trt_export.errors import DynamicShapeError, UnboundedDimensionError
@@ -24,7 +24,14 @@ def program_of(dim: Any) -> ExportedProgram:
 
 def bounds_of(program: ExportedProgram) -> list[tuple[int, ...]]:
     engine = trt_runtime.Engine.from_script_object(program.constants["engine_0"])
-    return [bounds[:1] for bounds in (engine.info.inputs[0].min, engine.info.inputs[0].opt, engine.info.inputs[0].max)]
+    return [
+        bounds[:1]
+        for bounds in (
+            engine.info.inputs[0].min,
+            engine.info.inputs[0].opt,
+            engine.info.inputs[0].max,
+        )
+    ]
 
 
 @pytest.mark.parametrize("builder", ["onnxruntime", "tensorrt-rtx"])
@@ -36,7 +43,12 @@ def test_bounds_are_those_of_the_program_and_opt_is_its_example(builder: str) ->
 def test_a_dimension_without_maximum_is_an_error_that_says_how_to_bound_it() -> None:
     with pytest.raises(UnboundedDimensionError) as error:
         compile(program_of(Dim("rows")))
-    for part in ("dimension 0 of input 'tokens'", "torch.export.Dim('rows', max=", "dynamic={'tokens.0'", "--dynamic"):
+    for part in (
+        "dimension 0 of input 'tokens'",
+        "torch.export.Dim('rows', max=",
+        "dynamic={'tokens.0'",
+        "--dynamic",
+    ):
         assert part in str(error.value)
 
 
@@ -56,7 +68,9 @@ def test_a_dimension_of_a_loaded_program_is_bounded_by_input_or_symbol() -> None
     (symbol,) = program.range_constraints
     for name in ("tokens.0", str(symbol)):
         assert bounds_of(compile(program, dynamic={name: (1, 4, 16)})) == [(1,), (4,), (16,)]
-    with pytest.raises(DynamicShapeError, match="no dynamic dimension 'rows'; dynamic dimensions: tokens.0"):
+    with pytest.raises(
+        DynamicShapeError, match="no dynamic dimension 'rows'; dynamic dimensions: tokens.0"
+    ):
         compile(program, dynamic={"rows": (1, 4, 16)})
 
 
@@ -104,7 +118,9 @@ def test_a_derived_dimension_is_bounded_by_what_it_follows_from() -> None:
         def forward(self, x: Tensor, twice: Tensor) -> Tensor:
             return torch.cat([x, twice])
 
-    program = export(Cat(), (torch.ones(3, 4), torch.ones(6, 4)), dynamic_shapes=({0: rows}, {0: 2 * rows}))
+    program = export(
+        Cat(), (torch.ones(3, 4), torch.ones(6, 4)), dynamic_shapes=({0: rows}, {0: 2 * rows})
+    )
     with pytest.raises(DynamicShapeError, match="follows from"):
         compile(program, dynamic={"twice.0": (2, 4, 8)})
     compiled = compile(program, dynamic={"x.0": (1, 3, 8)})

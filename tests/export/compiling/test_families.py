@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-import trt_runtime
-from models import FAMILIES, Family
 from torch.export import ExportedProgram
 
+import trt_runtime
 from export.compiling.conftest import Compiled, saved_and_loaded
+from models import FAMILIES, Family
 from trt_export.plan import read_plan_header
 
 Compile = Callable[[Family, str], Compiled]
@@ -26,7 +26,9 @@ def assert_equal_to_eager(result: Compiled, program: ExportedProgram) -> None:
     """Compare outputs, arguments and buffers, call after call, at every size of the family."""
     family = result.family
     module = copy.deepcopy(result.module)
-    compiled_module = copy.deepcopy(program).module()  # calls change its buffers, and other tests use the program
+    compiled_module = copy.deepcopy(
+        program
+    ).module()  # calls change its buffers, and other tests use the program
     for sizes in (family.sizes, *family.other_sizes):
         for step in range(family.steps):
             torch.manual_seed(step)

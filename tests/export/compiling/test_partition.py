@@ -24,13 +24,18 @@ def graph_of(edges: Sequence[Sequence[int]]) -> list[Node]:
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[list[list[int]], list[bool]]:
     count = draw(st.integers(1, 12))
-    edges = [draw(st.lists(st.integers(0, n - 1), max_size=3, unique=True)) if n else [] for n in range(count)]
+    edges = [
+        draw(st.lists(st.integers(0, n - 1), max_size=3, unique=True)) if n else []
+        for n in range(count)
+    ]
     return edges, draw(st.lists(st.booleans(), min_size=count, max_size=count))
 
 
 @settings(max_examples=300)
 @given(graphs())
-def test_partitions_run_in_order_and_hold_every_taken_node_once(graph: tuple[list[list[int]], list[bool]]) -> None:
+def test_partitions_run_in_order_and_hold_every_taken_node_once(
+    graph: tuple[list[list[int]], list[bool]],
+) -> None:
     edges, is_taken = graph
     nodes = graph_of(edges)
     taken = [node for node, chosen in zip(nodes, is_taken, strict=True) if chosen]
@@ -46,7 +51,9 @@ def test_partitions_run_in_order_and_hold_every_taken_node_once(graph: tuple[lis
 
     for group in partitions:
         run_outside()
-        assert all(source in there or source in group for node in group for source in node.all_input_nodes)
+        assert all(
+            source in there or source in group for node in group for source in node.all_input_nodes
+        )
         there |= set(group)
     run_outside()
     assert there == set(nodes)

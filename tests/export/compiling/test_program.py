@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-import trt_runtime
-from models import FAMILIES, CachedDecoder
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
+import trt_runtime
 from export.compiling.conftest import Compiled, saved_and_loaded
+from models import FAMILIES, CachedDecoder
 from trt_export.builders import OnnxFile
 from trt_export.builders.onnxruntime import OnnxRuntimeBuilder
 from trt_export.compiling import CompileReport, compile
@@ -23,7 +23,9 @@ Compile = Callable[..., Compiled]
 
 
 def compiled_from(module: nn.Module, *args: Any, **options: Any) -> ExportedProgram:
-    return compile(export(module.eval(), args, dynamic_shapes=options.pop("dynamic_shapes", None)), **options)
+    return compile(
+        export(module.eval(), args, dynamic_shapes=options.pop("dynamic_shapes", None)), **options
+    )
 
 
 def assert_same(module: nn.Module, program: ExportedProgram, *args: Any) -> None:
@@ -33,7 +35,10 @@ def assert_same(module: nn.Module, program: ExportedProgram, *args: Any) -> None
 def test_weights_inside_plans_leave_the_program(compiled: Compile) -> None:
     program = compiled(FAMILY["residual_convnet"], "onnxruntime").program
     assert not program.state_dict
-    assert [node.name for node in program.graph.find_nodes(op="placeholder")] == ["engine_0", "image"]
+    assert [node.name for node in program.graph.find_nodes(op="placeholder")] == [
+        "engine_0",
+        "image",
+    ]
 
 
 def test_a_mutated_buffer_stays_in_the_program_and_is_a_copy(compiled: Compile) -> None:
@@ -49,7 +54,9 @@ def test_state_is_carried_on_from_where_a_saved_program_left_it() -> None:
     program = compile(export(module, (torch.tensor([[1]]),)))
     running = program.module()
     for token in (3, 4):
-        torch.testing.assert_close(running(torch.tensor([[token]])), reference(torch.tensor([[token]])))
+        torch.testing.assert_close(
+            running(torch.tensor([[token]])), reference(torch.tensor([[token]]))
+        )
     # `program` and its module share the buffers, so that saving the program saves the state.
     resumed = saved_and_loaded(program).module()
     torch.testing.assert_close(resumed.keys, reference.keys)
@@ -170,7 +177,9 @@ def test_a_program_with_an_engine_gets_further_ones(compiled: Compile) -> None:
     twice = compile(once, on_report=reports.append)
     objects = [value for value in twice.constants.values() if isinstance(value, torch.ScriptObject)]
     assert len(objects) == 2
-    assert {node.operator for node in reports[0].left_in_pytorch} == {"trt_runtime.execute_engine.default"}
+    assert {node.operator for node in reports[0].left_in_pytorch} == {
+        "trt_runtime.execute_engine.default"
+    }
     assert_same(Both(), twice, torch.ones(3))
 
 
@@ -220,10 +229,14 @@ def test_progress_and_report_tell_what_happened(compiled: Compile) -> None:
     assert set(report.seconds) == set(phases)
     assert [engine.name for engine in report.engines] == ["engine_0", "engine_1"]
     assert report.engines[0].operators == {"aten.linear.default": 1, "aten.sigmoid.default": 1}
-    assert [(node.name, node.operator) for node in report.left_in_pytorch] == [("bernoulli", "aten.bernoulli.default")]
+    assert [(node.name, node.operator) for node in report.left_in_pytorch] == [
+        ("bernoulli", "aten.bernoulli.default")
+    ]
 
 
-def test_without_a_report_what_stays_is_logged(compiled: Compile, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_report_what_stays_is_logged(
+    compiled: Compile, caplog: pytest.LogCaptureFixture
+) -> None:
     compile(compiled(FAMILY["bernoulli_between"], "onnxruntime").source)
     (record,) = (record for record in caplog.records if record.name == "trt_export")
     assert "aten.bernoulli.default: it is random" in record.getMessage()
@@ -236,7 +249,11 @@ def test_what_is_no_exported_program_is_refused() -> None:
 
 def test_capabilities_belong_to_the_making_of_a_builder() -> None:
     with pytest.raises(ComputeCapabilityError, match="when making the Builder"):
-        compile(export(nn.ReLU(), (torch.ones(2),)), builder=OnnxRuntimeBuilder(), compute_capabilities=["8.6"])
+        compile(
+            export(nn.ReLU(), (torch.ones(2),)),
+            builder=OnnxRuntimeBuilder(),
+            compute_capabilities=["8.6"],
+        )
 
 
 def test_the_weights_are_not_copied_on_the_way_to_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,9 @@ def fake_inputs(*specs: object, **sizes: Dim) -> list[torch.Tensor]:
         def forward(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
             return [tensor + 1 for tensor in tensors]
 
-    tensors = tuple(torch.zeros([4 if dim is None else int(dim[1]) for dim in spec]) for spec in specs)
+    tensors = tuple(
+        torch.zeros([4 if dim is None else int(dim[1]) for dim in spec]) for spec in specs
+    )
     shapes = tuple({i: dim[0] for i, dim in enumerate(spec) if dim is not None} for spec in specs)
     program = export(Sum(), tensors, dynamic_shapes=(shapes,))
     return [node.meta["val"] for node in program.graph.find_nodes(op="placeholder")]
@@ -72,10 +74,15 @@ def test_a_size_that_no_input_tells_is_refused_with_its_symbol() -> None:
 @given(s=st.integers(2, 30), t=st.integers(2, 30))
 def test_text_means_what_the_expression_means(expression: sympy.Expr, s: int, t: int) -> None:
     dimensions = InputDimensions([])
-    dimensions._solutions = {S: sympy.Symbol("i0d0", integer=True), T: sympy.Symbol("i0d1", integer=True)}
+    dimensions._solutions = {
+        S: sympy.Symbol("i0d0", integer=True),
+        T: sympy.Symbol("i0d1", integer=True),
+    }
     text = str(dimensions.text(expression))
     assert "**" not in text
-    assert eval(text, {"min": min, "max": max}, {"i0d0": s, "i0d1": t}) == int(expression.subs({S: s, T: t}))
+    assert eval(text, {"min": min, "max": max}, {"i0d0": s, "i0d1": t}) == int(
+        expression.subs({S: s, T: t})
+    )
 
 
 @pytest.mark.parametrize("expression", [S / 2, sympy.sqrt(S), S**20, sympy.Float(1.5) * S], ids=str)

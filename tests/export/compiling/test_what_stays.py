@@ -54,12 +54,27 @@ def _sandwich(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 CASES = (
-    Case("no_converter", lambda x: torch.linalg.svdvals(x + 1) * 2, (X,), {"_linalg_svd": "no converter"}),
+    Case(
+        "no_converter",
+        lambda x: torch.linalg.svdvals(x + 1) * 2,
+        (X,),
+        {"_linalg_svd": "no converter"},
+    ),
     Case("twice", _sandwich, (X,), {"_linalg_svd": "no converter"}),
     Case("random", lambda x: F.dropout(x + 1, 0.5, True) * 2, (X,), {"native_dropout": "random"}),
-    Case("complex", lambda x: torch.fft.rfft(x + 1).abs() * 2, (X,), {"_fft_r2c": "complex64", "abs": "complex64"}),
+    Case(
+        "complex",
+        lambda x: torch.fft.rfft(x + 1).abs() * 2,
+        (X,),
+        {"_fft_r2c": "complex64", "abs": "complex64"},
+    ),
     Case("control_flow", _cond, (X,), {"cond": "control flow"}),
-    Case("item", _item, (X, torch.tensor(3)), {"_local_scalar_dense": "reads a tensor's value", "slice": "no input's"}),
+    Case(
+        "item",
+        _item,
+        (X, torch.tensor(3)),
+        {"_local_scalar_dense": "reads a tensor's value", "slice": "no input's"},
+    ),
     Case("mask", lambda x: (x + 1)[x > 0].sum() * 2, (X,), {"index": "not known beforehand"}),
     Case(
         "float_sizes",
@@ -67,7 +82,13 @@ CASES = (
         (X,),
         {"upsample_nearest1d": "no integer arithmetic"},
     ),
-    Case("converter_fails", lambda x: (x + 1).chunk(2)[0] * 2, (X,), {"split": "torch.onnx cannot convert it"}, rows=2 * Dim("half", min=2, max=4)),
+    Case(
+        "converter_fails",
+        lambda x: (x + 1).chunk(2)[0] * 2,
+        (X,),
+        {"split": "torch.onnx cannot convert it"},
+        rows=2 * Dim("half", min=2, max=4),
+    ),
     Case(
         "wrong_numbers",
         lambda x: F.avg_pool2d(x[None] + 1, (1, 2), divisor_override=3).relu() * 2,
@@ -80,7 +101,13 @@ CASES = (
         (X,),
         {"_native_batch_norm_legit": "training mode"},
     ),
-    Case("double", lambda x: (x * 2.0).float() + 1, (X.double(),), {"mul": "float64", "_to_copy": "float64"}, "tensorrt-rtx"),
+    Case(
+        "double",
+        lambda x: (x * 2.0).float() + 1,
+        (X.double(),),
+        {"mul": "float64", "_to_copy": "float64"},
+        "tensorrt-rtx",
+    ),
     Case(
         "parser_refuses",
         lambda x, i: torch.zeros_like(x).scatter_add(1, i, x) * 2,
@@ -116,7 +143,10 @@ def test_stays_in_pytorch_with_the_reason(case: Case) -> None:
     reports: list[CompileReport] = []
     program = compile(source, builder=case.builder, on_report=reports.append)
     (report,) = reports
-    left = {node.operator.removeprefix("aten.").split(".")[0]: node.reason for node in report.left_in_pytorch}
+    left = {
+        node.operator.removeprefix("aten.").split(".")[0]: node.reason
+        for node in report.left_in_pytorch
+    }
     assert left.keys() == case.stays.keys(), left
     for operator, reason in case.stays.items():
         assert reason in left[operator]
@@ -124,7 +154,10 @@ def test_stays_in_pytorch_with_the_reason(case: Case) -> None:
     if case.builder != "onnxruntime":
         return
     for rows in (4, 6, 8):
-        args = tuple(a[:1].repeat(rows, 1) + a[:1] if isinstance(a, Tensor) and a.dim() else a for a in case.args)
+        args = tuple(
+            a[:1].repeat(rows, 1) + a[:1] if isinstance(a, Tensor) and a.dim() else a
+            for a in case.args
+        )
         torch.manual_seed(1)
         expected = module(*args)
         torch.manual_seed(1)
@@ -133,7 +166,9 @@ def test_stays_in_pytorch_with_the_reason(case: Case) -> None:
 
 def test_bfloat16_for_onnxruntime_says_what_to_do() -> None:
     program = export(nn.Linear(4, 4).bfloat16(), (torch.ones(2, 4, dtype=torch.bfloat16),))
-    with pytest.raises(NothingToCompileError, match=r"no bfloat16: convert the model .*builder=\"tensorrt-rtx\""):
+    with pytest.raises(
+        NothingToCompileError, match=r"no bfloat16: convert the model .*builder=\"tensorrt-rtx\""
+    ):
         compile(program)
 
 
@@ -170,5 +205,7 @@ def test_a_custom_operator_stays() -> None:
     reports: list[CompileReport] = []
     source = export(Module(lambda x: negate(x + 1) * 2, 1), (X,))
     program = compile(source, on_report=reports.append)
-    assert [node.operator for node in reports[0].left_in_pytorch] == ["trt_export_tests.negate.default"]
+    assert [node.operator for node in reports[0].left_in_pytorch] == [
+        "trt_export_tests.negate.default"
+    ]
     torch.testing.assert_close(program.module()(X), (-(X + 1)) * 2)
