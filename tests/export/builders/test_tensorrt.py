@@ -1,4 +1,4 @@
-"""The TensorRT builders: real TensorRT-RTX engines without a GPU, each in a fresh process that leaves nothing behind."""
+"""The TensorRT builders: real TensorRT-RTX engines without a GPU, in processes that leave nothing behind."""
 
 import importlib.util
 import signal

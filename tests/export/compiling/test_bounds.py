@@ -69,7 +69,7 @@ def test_a_dimension_of_a_loaded_program_is_bounded_by_input_or_symbol() -> None
     for name in ("tokens.0", str(symbol)):
         assert bounds_of(compile(program, dynamic={name: (1, 4, 16)})) == [(1,), (4,), (16,)]
     with pytest.raises(
-        DynamicShapeError, match="no dynamic dimension 'rows'; dynamic dimensions: tokens.0"
+        DynamicShapeError, match=r"no dynamic dimension 'rows'; dynamic dimensions: tokens.0"
     ):
         compile(program, dynamic={"rows": (1, 4, 16)})
 

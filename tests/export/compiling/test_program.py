@@ -3,7 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -141,7 +141,7 @@ def test_gradients_are_refused_rather_than_lost() -> None:
     module = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
     x = torch.ones(2, 4, requires_grad=True)
     program = compile(export(module, (torch.ones(2, 4),)))
-    with pytest.raises(Exception, match="gradient|autograd|backward|derivative"):
+    with pytest.raises(Exception, match=r"gradient|autograd|backward|derivative"):
         program.module()(x).sum().backward()
 
 
@@ -166,7 +166,7 @@ def test_compiling_again_leaves_the_engines_as_they_are() -> None:
 
 def test_a_program_with_an_engine_gets_further_ones(compiled: Compile) -> None:
     class Refuse(OnnxRuntimeBuilder):
-        refused_dtypes = {"int64": "not with this builder"}
+        refused_dtypes: ClassVar = {"int64": "not with this builder"}
 
     class Both(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

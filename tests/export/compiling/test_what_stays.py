@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.export import Dim, export
+from torch.nn import functional
 
 from trt_export.compiling import CompileReport, compile
 from trt_export.errors import NothingToCompileError
@@ -27,12 +27,14 @@ class Case:
     args: tuple[Any, ...]
     stays: dict[str, str]
     builder: str = "onnxruntime"
-    rows: Any = Dim("rows", min=2, max=8)
+    rows: Any = None
+    """The Dim of the arguments' first dimension; None stands for 2 to 8 rows."""
 
     def __str__(self) -> str:
         return self.name
 
 
+_ROWS = Dim("rows", min=2, max=8)
 X = torch.linspace(-2, 2, 32).reshape(4, 8)
 
 
@@ -61,7 +63,12 @@ CASES = (
         {"_linalg_svd": "no converter"},
     ),
     Case("twice", _sandwich, (X,), {"_linalg_svd": "no converter"}),
-    Case("random", lambda x: F.dropout(x + 1, 0.5, True) * 2, (X,), {"native_dropout": "random"}),
+    Case(
+        "random",
+        lambda x: functional.dropout(x + 1, 0.5, True) * 2,
+        (X,),
+        {"native_dropout": "random"},
+    ),
     Case(
         "complex",
         lambda x: torch.fft.rfft(x + 1).abs() * 2,
@@ -78,7 +85,7 @@ CASES = (
     Case("mask", lambda x: (x + 1)[x > 0].sum() * 2, (X,), {"index": "not known beforehand"}),
     Case(
         "float_sizes",
-        lambda x: F.interpolate(x.T[None] + 1, scale_factor=1.5).relu() + 1,
+        lambda x: functional.interpolate(x.T[None] + 1, scale_factor=1.5).relu() + 1,
         (X,),
         {"upsample_nearest1d": "no integer arithmetic"},
     ),
@@ -91,13 +98,13 @@ CASES = (
     ),
     Case(
         "wrong_numbers",
-        lambda x: F.avg_pool2d(x[None] + 1, (1, 2), divisor_override=3).relu() * 2,
+        lambda x: functional.avg_pool2d(x[None] + 1, (1, 2), divisor_override=3).relu() * 2,
         (X,),
         {"avg_pool2d": "other numbers than PyTorch"},
     ),
     Case(
         "batch_norm_in_training",
-        lambda x: F.batch_norm(x + 1, None, None, training=True) * 2,
+        lambda x: functional.batch_norm(x + 1, None, None, training=True) * 2,
         (X,),
         {"_native_batch_norm_legit": "training mode"},
     ),
@@ -138,7 +145,9 @@ class Module(nn.Module):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_stays_in_pytorch_with_the_reason(case: Case) -> None:
     module = Module(case.function, len(case.args)).eval()
-    shapes = tuple({0: case.rows} if isinstance(a, Tensor) and a.dim() else None for a in case.args)
+    shapes = tuple(
+        {0: case.rows or _ROWS} if isinstance(a, Tensor) and a.dim() else None for a in case.args
+    )
     source = export(module, case.args, dynamic_shapes=shapes)
     reports: list[CompileReport] = []
     program = compile(source, builder=case.builder, on_report=reports.append)

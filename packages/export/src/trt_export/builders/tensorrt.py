@@ -167,8 +167,9 @@ def _describe(module: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="trt-export-") as directory:
         reply = _ask({"module": module, "task": "describe"}, Path(directory))
     if "error" in reply:
+        log = "\n  ".join(reply["messages"])
         raise MissingBuilderError(
-            f"the package {module} is installed and does not work: {reply['error']}"
+            f"the package {module} is installed and does not work: {reply['error']}\n  {log}"
         )
     return reply
 

@@ -39,10 +39,10 @@ def splice(
     built: Sequence[BuiltPartition],
     constraints: Mapping[sympy.Symbol, ValueRanges[Any]],
 ) -> ExportedProgram:
-    """Turn `program` into the compiled program. Its graph is edited in place: it must be the caller's own.
+    """Turn `program` into the compiled program. Its graph is edited in place: it must be our own.
 
-    Weights that nothing but engines uses leave the signature and the state. What stays shares its memory with `program`,
-    but for tensors that running the program changes: these are copied.
+    Weights that nothing but engines uses leave the signature and the state. What stays shares its memory with
+    `program`, but for tensors that running the program changes: these are copied.
     """
     graph = program.graph
     old = program.graph_signature
