@@ -156,6 +156,16 @@ def test_other_files(tmp_path: Path, content: bytes, message: str) -> None:
     assert main(["info", str(path)]) == 1
 
 
+def test_names_in_a_file_do_not_steer_the_terminal(
+    pte: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "odd.pte").write_bytes(pte.read_bytes().replace(b"by hand", b"\\\\u001b"))
+    main(["info", str(tmp_path / "odd.pte")])
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    assert "builder \ufffd" in text
+
+
 def test_no_file_and_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for path in (tmp_path, tmp_path / "missing.pte"):
         assert main(["info", str(path)]) == 1

@@ -30,7 +30,7 @@ from export.programs import (
     rtx_plan,
     two_output_engine,
 )
-from trt_export.errors import LoweringError, NoEngineError, OutputAllocatorError
+from trt_export.errors import LoweringError, NoEngineError, OutputAllocatorError, OutputFileError
 
 X, Y = torch.ones(2, 8), torch.zeros(2, 8)
 BATCH = Dim("batch", min=1, max=16)
@@ -422,6 +422,14 @@ def test_save_takes_both_managers(tmp_path: Path) -> None:
     trt_export.save(trt_export.to_edge(one_call()).to_executorch(), str(tmp_path / "b.pte"))
     assert (tmp_path / "a.pte").read_bytes() == (tmp_path / "b.pte").read_bytes()
     assert payloads(deserialize_pte_binary((tmp_path / "a.pte").read_bytes()))
+
+
+def test_save_finds_out_early_where_it_cannot_write(tmp_path: Path) -> None:
+    edge = trt_export.to_edge(one_call())
+    with pytest.raises(OutputFileError, match="there is no directory"):
+        trt_export.save(edge, tmp_path / "no" / "model.pte")
+    with pytest.raises(OutputFileError, match="it is a directory"):
+        trt_export.save(edge, tmp_path)
 
 
 def test_save_writes_external_data_beside_the_program(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from export.programs import (
     running_engine,
     two_output_engine,
 )
-from trt_export.passes.engine_op import is_execute_plan
+from trt_export.passes.engine_op import execute_plan, is_execute_plan
 from trt_export.passes.pipeline import prepare
 
 
@@ -104,6 +104,21 @@ def test_retracing_gives_the_shapes_of_the_source() -> None:
     (original,) = (node for node in program.graph.nodes if node.name == "execute_engine")
     for found, expected in zip(call.meta["val"], original.meta["val"], strict=True):
         assert (str(found.shape), found.dtype) == (str(expected.shape), expected.dtype)
+
+
+def test_outputs_are_on_the_device_of_the_graph() -> None:
+    (call,) = calls_of(rewritten(one_call()))
+    strings = list(call.args[2])
+    inputs, plan = (
+        [torch.empty(3, 8, device="meta")],
+        torch.empty(200, dtype=torch.uint8, device="meta"),
+    )
+    result = execute_plan(1)(inputs, plan, strings)
+    assert (result.device.type, tuple(result.shape), result.dtype) == (
+        "meta",
+        (3, 4),
+        torch.float32,
+    )
 
 
 def test_the_source_is_not_changed() -> None:

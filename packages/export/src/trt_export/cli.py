@@ -175,7 +175,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _write(arguments: argparse.Namespace, data: dict[str, Any], lines: Sequence[str]) -> None:
-    print(json.dumps(data, indent=2) if arguments.json else "\n".join(lines))
+    print(json.dumps(data, indent=2) if arguments.json else "\n".join(map(_printable, lines)))
+
+
+def _printable(line: str) -> str:
+    """Without control characters: names in a file must not steer the terminal that shows them."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in line)
 
 
 @contextmanager

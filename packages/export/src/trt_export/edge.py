@@ -21,7 +21,7 @@ from trt_export.delegate.backend import TensorRTBackend
 from trt_export.delegate.held_outputs import hold_outputs, release_outputs
 from trt_export.delegate.partitioner import EnginePartitioner
 from trt_export.errors import LoweringError
-from trt_export.files.atomic import write_files
+from trt_export.files.atomic import check_writable, write_files
 from trt_export.passes.pipeline import prepare
 from trt_export.passes.symbols import only_symbols
 
@@ -98,6 +98,7 @@ def save(
         OutputFileError: the place cannot be written, or the disk is full; files that were there before
             are as they were.
     """
+    check_writable(Path(path))
     return write_files(pte_writers(manager, path, config=config))
 
 

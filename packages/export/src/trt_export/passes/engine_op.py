@@ -56,12 +56,15 @@ def is_execute_plan(node: Node) -> bool:
 def _fake_outputs(
     inputs: Sequence[torch.Tensor], plan: torch.Tensor, record: Sequence[str]
 ) -> torch.Tensor | tuple[torch.Tensor, ...]:
-    """Outputs as the record describes them: contiguous, on the CPU, which is where ExecuTorch plans."""
+    """Outputs as the record describes them: contiguous, on the device of the graph that they are in."""
     engine = record_of(tuple(record))
     sizes = _input_sizes(engine, [tensor.shape for tensor in inputs])
+    device = inputs[0].device if inputs else plan.device
     outputs = tuple(
         torch.empty(
-            [evaluate(dim, sizes) for dim in output.shape], dtype=getattr(torch, output.dtype)
+            [evaluate(dim, sizes) for dim in output.shape],
+            dtype=getattr(torch, output.dtype),
+            device=device,
         )
         for output in engine.outputs
     )

@@ -5,8 +5,6 @@
 """
 
 import copy
-import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,7 +13,6 @@ from torch.export.graph_signature import (
     ExportGraphSignature,
     InputKind,
     InputSpec,
-    OutputSpec,
     TensorArgument,
 )
 from torch.fx import Graph, GraphModule, Node
@@ -91,7 +88,9 @@ class Stage:
         return ExportedProgram(
             root=GraphModule(source.graph_module, self.graph),
             graph=self.graph,
-            graph_signature=ExportGraphSignature(self._input_specs, self._output_specs()),
+            graph_signature=ExportGraphSignature(
+                self._input_specs, list(source.graph_signature.output_specs)
+            ),
             state_dict=self._state_dict,
             range_constraints=dict(source.range_constraints),
             module_call_graph=[copy.copy(entry) for entry in source.module_call_graph],
@@ -111,17 +110,6 @@ class Stage:
             value = node.meta.get("val")
             if node.name in buffers and isinstance(value, torch.Tensor) and value.requires_grad:
                 node.meta["val"] = value.detach()
-
-    def _output_specs(self) -> list[OutputSpec]:
-        """The source's, with the names of the nodes that are the outputs now."""
-        (results,) = self.graph.output_node().args
-        assert isinstance(results, Sequence)
-        specs = list(self._source.graph_signature.output_specs)
-        for index, (spec, node) in enumerate(zip(specs, results, strict=True)):
-            if isinstance(node, Node):
-                argument = dataclasses.replace(spec.arg, name=node.name)
-                specs[index] = dataclasses.replace(spec, arg=argument)
-        return specs
 
     def _first_call(self) -> Node:
         first: Node = next(node for node in self.graph.nodes if node.op != "placeholder")
