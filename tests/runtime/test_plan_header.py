@@ -70,6 +70,15 @@ def test_offset_and_size_that_agree_only_by_overflow_are_refused() -> None:
         make(HEADER.pack(*header) + RELU_PLAN[HEADER.size :])
 
 
+def test_a_payload_that_is_not_aligned_is_refused() -> None:
+    header = list(HEADER.unpack_from(RELU_PLAN))
+    offset = header[3]
+    header[3] += 1
+    plan = HEADER.pack(*header) + RELU_PLAN[HEADER.size : offset] + b"\0" + RELU_PLAN[offset:]
+    with pytest.raises(PlanError, match=r"expected the payload at a multiple of 64"):
+        make(plan)
+
+
 @given(st.integers(0, HEADER.size * 8 - 1))
 def test_a_flipped_bit_in_the_header_is_found_before_anything_runs(bit) -> None:
     plan = bytearray(RELU_PLAN)
