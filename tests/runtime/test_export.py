@@ -10,7 +10,7 @@ import torch
 from torch.export import Dim, ExportedProgram
 
 import trt_runtime
-from trt_runtime import Engine
+from trt_runtime import Engine, InputError
 
 from .building import Calls, binding, engine_of, relu_engine
 
@@ -285,6 +285,15 @@ def test_the_meta_device_gives_shapes() -> None:
     (y,) = relu_engine()(torch.empty(3, 8, device="meta"))
     assert y.device.type == "meta"
     assert y.shape == (3, 8)
+
+
+def test_a_program_traced_on_the_cpu_may_hold_an_engine_for_a_gpu() -> None:
+    engine = relu_engine(device="cuda:0")
+    program = export(Calls(engine), torch.randn(4, 8), dynamic_shapes=BATCH).run_decompositions()
+    (result,) = program.graph.output_node().meta["val"]
+    assert result.device.type == "cpu"
+    with pytest.raises(InputError, match="expected device cuda:0, found cpu"):
+        program.module()(torch.randn(4, 8))
 
 
 def test_backward_through_an_engine_is_an_error() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .errors import InputError, RecordError
 from .expressions import Dim, Expression, compile_expression, dim_name
@@ -85,8 +86,11 @@ class _Input:
             raise self._error(
                 f"dtype {self._dtype}", f"{tensor.dtype}", f"convert it: .to({self._dtype})"
             )
-        # A meta tensor has no device to be wrong about: it is asked for shapes only.
-        if tensor.device != device and tensor.device.type != "meta":
+        # Tensors without data are asked for shapes only. A traced one may be on the CPU although the
+        # engine is not: a program exported where there is no GPU holds engines that were built ahead
+        # of time for one, and is decomposed, exported again and lowered there. Running it checks.
+        has_data = tensor.device.type != "meta" and not isinstance(tensor, FakeTensor)
+        if tensor.device != device and has_data:
             raise self._error(f"device {device}", f"{tensor.device}", f"move it: .to('{device}')")
         if tensor.layout is not torch.strided:
             raise self._error("a dense tensor", f"{tensor.layout}", "convert it: .to_dense()")
