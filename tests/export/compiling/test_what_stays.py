@@ -218,3 +218,26 @@ def test_a_custom_operator_stays() -> None:
         "trt_export_tests.negate.default"
     ]
     torch.testing.assert_close(program.module()(X), (-(X + 1)) * 2)
+
+
+def test_checks_of_what_an_engine_computes_make_no_outputs_of_it() -> None:
+    def cast_twice(x: Tensor) -> Tensor:
+        return (x + 1).to(torch.int64).to(torch.float32) * 2
+
+    source = export(Module(cast_twice, 1), (X,))
+    assert "_assert_tensor_metadata" in str(source.graph)
+    program = compile(source)
+    (call,) = program.graph.find_nodes(
+        op="call_function", target=torch.ops.trt_runtime.execute_engine.default
+    )
+    assert len(call.meta["val"]) == 1
+    torch.testing.assert_close(program.module()(X), cast_twice(X))
+
+
+def test_without_example_inputs_the_report_says_that_nothing_was_verified() -> None:
+    source = export(Module(lambda x: x * 2, 1), (X,))
+    reports: list[CompileReport] = []
+    compile(source, on_report=reports.append)
+    source.example_inputs = None
+    compile(source, on_report=reports.append)
+    assert [report.verified for report in reports] == [True, False]

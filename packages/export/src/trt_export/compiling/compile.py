@@ -104,7 +104,7 @@ def compile(
     summaries = tuple(_summary(partition) for partition in built)
     clock.step("splice", 0, 1)
     compiled = splice(program, built, bounds.constraints(program))
-    report = CompileReport(maker.name, summaries, left, clock.stop())
+    report = CompileReport(maker.name, summaries, left, engines.verified, clock.stop())
     if on_report is not None:
         on_report(report)
     elif left:

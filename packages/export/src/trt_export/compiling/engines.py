@@ -26,7 +26,8 @@ class EngineMaker:
     """Makes the engines of one program.
 
     Nodes that turn out not to be possible are taken out, with the reason, and the rest is partitioned again, until
-    every partition is built. `reasons` holds the nodes that were taken out.
+    every partition is built. `reasons` holds the nodes that were taken out; `verified` says whether the ONNX models
+    were compared with PyTorch.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class EngineMaker:
         self._passed: set[tuple[Phase, Nodes]] = set()
         self._plans: dict[Nodes, bytes] = {}
         self._verifier = Verifier(source.program)
+        self.verified = False
         graph = source.program.graph
         self._free_sizes = {node for node in graph.nodes if source.is_free_size(node)}
         self.reasons: dict[Node, str] = reasons_against(graph.nodes, builder.refused_dtypes)
@@ -72,8 +74,10 @@ class EngineMaker:
             if len(partitions) == 1:
                 del steps[2]  # a build begins with the same check
             for phase, step in steps:
-                if phase == "verify" and not self._verifier.run(self._borders(partitions)):
-                    continue
+                if phase == "verify":
+                    self.verified = self._verifier.run(self._borders(partitions))
+                    if not self.verified:
+                        continue
                 found: dict[Node, str] = {}
                 for number, nodes in enumerate(partitions):
                     self._step(phase, number, len(partitions))

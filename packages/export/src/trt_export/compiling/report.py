@@ -32,6 +32,8 @@ class CompileReport:
     builder: str
     engines: tuple[EngineSummary, ...]
     left_in_pytorch: tuple[LeftNode, ...]
+    verified: bool
+    """Whether the ONNX models were compared with PyTorch: not possible without example inputs that run here."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Time by phase; the keys are those of `Phase`."""
 

@@ -22,6 +22,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 import trt_runtime
 from trt_export.compiling.subprogram import Subprogram
+from trt_export.compiling.support import is_metadata_check
 
 _ENGINE_CLASS = "__torch__.torch.classes.trt_runtime.Engine"
 
@@ -51,6 +52,9 @@ def splice(
     results: dict[Node, Node] = {}
     engines: dict[str, trt_runtime.Engine] = {}
     for partition in built:
+        for node in partition.subprogram.nodes:
+            for check in [user for user in node.users if is_metadata_check(user)]:
+                graph.erase_node(check)
         placeholder = _add_engine(program, partition.engine.info.name)
         engines[placeholder.name] = partition.engine
         _call(graph, partition, placeholder, results)

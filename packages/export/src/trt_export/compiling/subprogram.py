@@ -25,6 +25,7 @@ from trt_export.compiling.shapes import (
     parse_dimension,
     size_of,
 )
+from trt_export.compiling.support import is_metadata_check
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "+": operator.add,
@@ -119,7 +120,11 @@ def cut_out(
         CannotCut: a size that the partition needs or returns does not follow from the shapes of its inputs.
     """
     inside = set(nodes)
-    outputs = tuple(node for node in nodes if any(user not in inside for user in node.users))
+    outputs = tuple(
+        node
+        for node in nodes
+        if any(user not in inside and not is_metadata_check(user) for user in node.users)
+    )
     inputs = _inputs(source, nodes, inside, outputs)
     dimensions = InputDimensions([node.meta["val"] for node in inputs])
     _require_known_shapes(nodes, outputs, dimensions)

@@ -43,6 +43,14 @@ def is_computation(node: Node) -> bool:
     )
 
 
+def is_metadata_check(node: Node) -> bool:
+    """Whether the node only checks dtype, device or layout of a tensor: of an engine's, the engine's record does."""
+    if node.target is not torch.ops.aten._assert_tensor_metadata.default:
+        return False
+    size_and_stride = (*node.args[1:3], node.kwargs.get("size"), node.kwargs.get("stride"))
+    return all(value is None for value in size_and_stride)
+
+
 def values_of(node: Node) -> Iterator[Any]:
     """Go through what the node returns: fake tensors, sizes."""
     value = node.meta.get("val")

@@ -4,6 +4,7 @@ torch.onnx's converters ignore some arguments without a word: the divisor of an 
 `as_strided`, the mean of `scatter_reduce`. A parser takes such a model gladly, so only its numbers tell.
 """
 
+import logging
 from collections.abc import Collection
 from typing import Any
 
@@ -15,6 +16,8 @@ from torch.fx import Interpreter, Node
 
 from trt_export.builders import NodeRefusal, run_model
 from trt_export.compiling.onnx_model import OnnxPartition
+
+_log = logging.getLogger("trt_export")
 
 # Of the largest number in the tensor. This finds wrong formulas, not rounding: the tests measure that.
 _TOLERANCES = {torch.float64: 1e-3, torch.float32: 1e-3, torch.float16: 3e-2}
@@ -34,7 +37,8 @@ class Verifier:
         """Run the program and keep the values of these nodes; False if it has no example inputs or does not run."""
         try:
             self._values = _Recorder(self._program, kept).record()
-        except Exception:  # example inputs may be on a device that is not here, or lack a state
+        except Exception as error:  # example inputs may be on a device that is not here
+            _log.info("the ONNX models are not verified: the program does not run here: %s", error)
             return False
         return True
 
