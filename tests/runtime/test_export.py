@@ -290,8 +290,8 @@ def test_the_meta_device_gives_shapes() -> None:
 def test_a_program_traced_on_the_cpu_may_hold_an_engine_for_a_gpu() -> None:
     engine = relu_engine(device="cuda:0")
     program = export(Calls(engine), torch.randn(4, 8), dynamic_shapes=BATCH).run_decompositions()
-    (result,) = program.graph.output_node().meta["val"]
-    assert result.device.type == "cpu"
+    (outputs,) = program.graph.output_node().args
+    assert outputs[0].meta["val"].device.type == "cpu"
     with pytest.raises(InputError, match="expected device cuda:0, found cpu"):
         program.module()(torch.randn(4, 8))
 
