@@ -29,6 +29,15 @@ def test_a_new_file_and_one_that_is_replaced(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
+def test_who_has_the_old_file_open_goes_on_reading_it(tmp_path: Path) -> None:
+    """A runtime may have it mapped: its bytes must not change under it."""
+    target = tmp_path / "model.pte"
+    target.write_bytes(b"old")
+    with target.open("rb") as reader:
+        write_files({target: content(b"new and longer")})
+        assert reader.read() == b"old"
+
+
 def test_the_rights_are_those_of_any_new_file(tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(b"")
     write_files({tmp_path / "model.pte": content(b"x")})
