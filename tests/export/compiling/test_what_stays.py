@@ -241,3 +241,18 @@ def test_without_example_inputs_the_report_says_that_nothing_was_verified() -> N
     source.example_inputs = None
     compile(source, on_report=reports.append)
     assert [report.verified for report in reports] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (lambda x, y: torch.diagonal_scatter(x + 1, y[:, 0]) * 2, (X[:, :4], X)),
+        (lambda x, i: torch.take(x + 1, i) * 2, (torch.tensor(1.5), torch.tensor(0))),
+    ],
+    ids=["diagonal_scatter", "take"],
+)
+def test_a_decomposition_that_fails_is_done_without(
+    function: Callable[..., Any], args: tuple[Any, ...]
+) -> None:
+    program = compile(export(Module(function, 2), args), on_report=lambda report: None)
+    torch.testing.assert_close(program.module()(*args), function(*args))

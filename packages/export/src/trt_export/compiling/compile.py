@@ -63,7 +63,7 @@ def compile(
         A new program; its engines are `trt_runtime.Engine` objects in `constants`.
 
     Raises:
-        UnsupportedProgramError: it is no ExportedProgram.
+        UnsupportedProgramError: it is no ExportedProgram, or torch cannot decompose it.
         UnknownBuilderError, MissingBuilderError, ComputeCapabilityError: see `get_builder`.
         UnboundedDimensionError, DynamicShapeError: see `dynamic`.
         NothingToCompileError: no part of the program can be in an engine; the message has the reasons.
@@ -138,15 +138,18 @@ class _Clock:
 
 
 def _decompose(program: ExportedProgram) -> ExportedProgram:
+    """Decompose with the table that keeps most operators whole; some operators it breaks need a smaller one."""
+    failures: list[str] = []
     with _plain_constraints(program):
-        try:
-            decomposed: ExportedProgram = program.run_decompositions(torch_onnx.decompositions())
-        except (
-            Exception
-        ) as error:  # of a decomposition that torch.onnx offers and torch.export does not
-            _log.info("torch.onnx's decompositions failed (%s); using torch.export's", error)
-            decomposed = program.run_decompositions(torch_onnx.plain_decompositions())
-    return decomposed
+        for table in torch_onnx.decomposition_tables():
+            try:
+                decomposed: ExportedProgram = program.run_decompositions(table)
+            except Exception as error:  # decompositions raise whatever they stumble on
+                failures.append(f"{type(error).__name__}: {error}")
+                _log.info("decompositions failed, using fewer: %s", failures[-1])
+            else:
+                return decomposed
+    raise UnsupportedProgramError("torch cannot decompose the program:\n" + "\n".join(failures))
 
 
 @contextmanager

@@ -27,20 +27,26 @@ def _registry() -> _registration.ONNXRegistry:
         return _registration.ONNXRegistry.from_torchlib(opset_version=OPSET)
 
 
-@functools.cache
-def decompositions() -> dict[Any, Callable[..., Any]]:
-    """Return the table that leaves every operator whole that torch.onnx can convert."""
-    converted = set(_decomp.get_onnx_implemented_overloads(_registry()))
-    table: dict[Any, Callable[..., Any]] = _decomp.create_onnx_friendly_decomposition_table(
-        converted
-    )
-    return table
+Table = dict[Any, Callable[..., Any]]
 
 
-def plain_decompositions() -> dict[Any, Callable[..., Any]]:
-    """Return the part of the table that torch.export itself would use."""
+def decomposition_tables() -> Iterator[Table]:
+    """Go through tables for `run_decompositions`, the best first.
+
+    The first one leaves every operator whole that torch.onnx can convert and takes the others apart by any means; the
+    second takes apart only what torch.export itself would; the third nothing, and only makes the program functional.
+    """
+    yield _onnx_table()
     usual = torch.export.default_decompositions()
-    return {target: function for target, function in decompositions().items() if target in usual}
+    yield {target: function for target, function in _onnx_table().items() if target in usual}
+    yield {}
+
+
+@functools.cache
+def _onnx_table() -> Table:
+    converted = set(_decomp.get_onnx_implemented_overloads(_registry()))
+    table: Table = _decomp.create_onnx_friendly_decomposition_table(converted)
+    return table
 
 
 def has_converter(target: torch._ops.OpOverload) -> bool:
