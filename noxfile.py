@@ -67,7 +67,9 @@ def build_wheel(session: nox.Session, package: Package) -> Path:
         *nox.project.load_toml(package.folder / "pyproject.toml")["build-system"]["requires"],
     )
     session.run(
-        "uv", "build", "-q", "--wheel", "--no-build-isolation", "-o", str(out), str(package.folder)
+        *("uv", "build", "-q", "--wheel", "--no-build-isolation", "-o", str(out)),
+        *("-C", f"build-dir={out}/build"),  # not the tree's own, which belongs to another torch
+        str(package.folder),
     )
     (wheel,) = out.glob("*.whl")
     session.log(f"{wheel.name}: {wheel.stat().st_size / 1e3:.0f} kB")

@@ -18,6 +18,7 @@ import logging
 import os
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +40,8 @@ SENTENCES = [
 ]
 progress = Console(stderr=True)
 # transformers imports torchao, which tells at length which of its GPU kernels it did not load.
+# torch copies programs with a class that it has deprecated itself.
+warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)
 for noisy in ("torchao", "torch.utils._pytree"):
     logging.getLogger(noisy).setLevel(logging.ERROR)
 
