@@ -59,7 +59,7 @@ def install(session: nox.Session, *what: str) -> None:
 
 def build_wheel(session: nox.Session, package: Package) -> Path:
     """Build the wheel of a working tree with the session's own torch, and say how large it is."""
-    out = Path(session.create_tmp()) / package.name
+    out = Path(session.create_tmp()).resolve() / package.name
     shutil.rmtree(out, ignore_errors=True)
     install(
         session,

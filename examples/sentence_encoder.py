@@ -39,9 +39,9 @@ SENTENCES = [
     "My cat sleeps all day.",
 ]
 progress = Console(stderr=True)
-# transformers imports torchao, which tells at length which of its GPU kernels it did not load.
 # torch copies programs with a class that it has deprecated itself.
 warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)
+# transformers imports torchao, which tells at length which of its GPU kernels it did not load.
 for noisy in ("torchao", "torch.utils._pytree"):
     logging.getLogger(noisy).setLevel(logging.ERROR)
 
