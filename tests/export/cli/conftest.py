@@ -1,5 +1,6 @@
 """Files for the command line, and the command line."""
 
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable
@@ -55,3 +56,14 @@ def pte(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("lowered") / "model.pte"
     trt_export.save(trt_export.to_edge(one_call()), path)
     return path
+
+
+@pytest.fixture
+def without_tensorrt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine where the package tensorrt is not installed."""
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *more: None if name == "tensorrt" else find(name, *more),
+    )

@@ -162,6 +162,7 @@ def test_bad_arguments_and_files(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    without_tensorrt: None,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("text.pt2").write_text("hello")
@@ -177,7 +178,7 @@ def test_bad_arguments_and_files(
 
 
 def test_bad_output_is_found_before_the_work_begins(
-    plain_pt2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plain_pt2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_tensorrt: None
 ) -> None:
     monkeypatch.setattr("trt_export.building.load_program", lambda path: pytest.fail("work began"))
     assert build(plain_pt2, "-o", tmp_path / "no" / "x.pte") == 2

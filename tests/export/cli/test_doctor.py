@@ -31,11 +31,19 @@ def test_a_healthy_machine(command: Command) -> None:
     builders = {option["name"]: option for option in report["builders"]}
     assert builders["onnxruntime"]["available"]
     assert builders["tensorrt-rtx"]["available"]
-    assert not builders["tensorrt"]["available"]
-    assert 'pip install "trt-export[tensorrt]"' in builders["tensorrt"]["detail"]
     executors = {option["name"]: option for option in report["executors"]}
     assert executors["onnxruntime"]["available"]
-    assert executors["tensorrt"]["remedy"] == 'pip install "trt-runtime[tensorrt]"'
+
+
+def test_a_builder_and_an_executor_that_are_not_installed(without_tensorrt: None) -> None:
+    report = doctor.examine()
+    builder = next(option for option in report.builders if option.name == "tensorrt")
+    assert not builder.available
+    assert 'pip install "trt-export[tensorrt]"' in builder.detail
+    executor = next(option for option in report.executors if option.name == "tensorrt")
+    assert not executor.available
+    assert executor.remedy == 'pip install "trt-runtime[tensorrt]"'
+    assert report.healthy
 
 
 def test_without_a_gpu_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
