@@ -101,6 +101,15 @@ def test_nested_inputs_and_outputs_keep_their_structure() -> None:
     assert_same(Nested(), compiled_from(Nested(), *args), *args)
 
 
+def test_results_that_the_onnx_optimizer_makes_one_stay_apart() -> None:
+    class Same(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            return x.clone(), x + 1, x + 1, x.clone() * 1
+
+    program = compiled_from(Same(), torch.randn(3))
+    assert_same(Same(), program, torch.randn(3))
+
+
 def test_results_that_are_weights_or_constants_are_kept() -> None:
     class Weights(nn.Module):
         def __init__(self) -> None:

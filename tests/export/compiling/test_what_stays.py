@@ -55,6 +55,14 @@ def _sandwich(x: Tensor) -> tuple[Tensor, Tensor]:
     return second.sum() * first, torch.linalg.svdvals(second.sum() + first) + 1
 
 
+def _late_input(x: Tensor) -> tuple[Tensor, ...]:
+    """The engine's first node is used early, and its last node needs what is computed late."""
+    first = x + 1
+    early = torch.linalg.svdvals(first)
+    late = torch.linalg.svdvals(x)
+    return early, late * 2
+
+
 CASES = (
     Case(
         "no_converter",
@@ -62,6 +70,7 @@ CASES = (
         (X,),
         {"_linalg_svd": "no converter"},
     ),
+    Case("late_input", _late_input, (X,), {"_linalg_svd": "no converter"}),
     Case("twice", _sandwich, (X,), {"_linalg_svd": "no converter"}),
     Case(
         "random",

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
-import torch
 from torch.fx import Node
 from torch.onnx._internal.exporter._core import torch_dtype_to_onnx_dtype
 
@@ -32,10 +31,8 @@ def convert(source: Source, nodes: Sequence[Node]) -> OnnxPartition:
         CannotCut: with the nodes that torch.onnx, or the rules of `cut_out`, do not allow in an engine.
     """
     subprogram = cut_out(source, nodes)
-    if widened := _promote(subprogram):
-        subprogram = cut_out(source, nodes, casts=widened)
-        _promote(subprogram)
     try:
+        torch_onnx.promote_types(subprogram.program.graph_module)
         model = torch_onnx.translate(subprogram.program)
     except Exception as error:  # whatever torch.onnx stumbles on, the program still runs in PyTorch
         reason = f"torch.onnx cannot convert it: {_root_cause(error)}"
@@ -44,22 +41,6 @@ def convert(source: Source, nodes: Sequence[Node]) -> OnnxPartition:
     _pin_names(model, subprogram)
     origins = _name_nodes(model, subprogram)
     return OnnxPartition(subprogram, OnnxFile(model), origins)
-
-
-def _promote(subprogram: Subprogram) -> frozenset[Node]:
-    """Make type promotion explicit; return nodes whose result torch.onnx's rules thereby made wider than PyTorch's.
-
-    They compute `abs`, `sum` and others of float16 as float32 and leave it at that.
-    """
-    torch_onnx.promote_types(subprogram.program.graph_module)
-    return frozenset(
-        origin
-        for node in subprogram.program.graph.nodes
-        if (origin := subprogram.origins.get(node.name)) is not None
-        and isinstance(value := node.meta["val"], torch.Tensor)
-        and value.dtype != origin.meta["val"].dtype
-        and node.target is origin.target
-    )
 
 
 def _named_node(error: BaseException, subprogram: Subprogram) -> Node | None:
@@ -85,7 +66,7 @@ def _first_failing(source: Source, nodes: Sequence[Node]) -> Node:
     def fails(some: Sequence[Node]) -> bool:
         try:
             subprogram = cut_out(source, some)
-            _promote(subprogram)
+            torch_onnx.promote_types(subprogram.program.graph_module)
             torch_onnx.translate(subprogram.program)
         except CannotCut:
             return False
@@ -120,7 +101,10 @@ def with_results(nodes: Sequence[Node], operators: Sequence[Node]) -> tuple[Node
 
 
 def _pin_names(model: ir.Model, subprogram: Subprogram) -> None:
-    """Name inputs and outputs by position, and give every output a node and the dtype that it has in PyTorch."""
+    """Name inputs and outputs by position, and give every output a node and the dtype that it has in PyTorch.
+
+    Type promotion makes `abs`, `sum` and others of float16 return float32: inside, users convert it back.
+    """
     graph = model.graph
     assert len(graph.inputs) == len(subprogram.inputs)
     assert len(graph.outputs) == len(subprogram.outputs)

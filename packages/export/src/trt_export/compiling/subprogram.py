@@ -114,8 +114,6 @@ def cut_out(
 ) -> Subprogram:
     """Copy `nodes` (in graph order) into a program of their own; nothing outside changes.
 
-    Results of the nodes in `casts` are explicitly converted to the dtype that they have outside.
-
     Raises:
         CannotCut: a size that the partition needs or returns does not follow from the shapes of its inputs.
     """
@@ -152,12 +150,6 @@ def cut_out(
         copy.meta = dict(node.meta)
         origins[copy.name] = node
         copies[node] = copy
-        if node in casts:
-            copies[node] = graph.call_function(
-                torch.ops.aten._to_copy.default, (copy,), {"dtype": node.meta["val"].dtype}
-            )
-            copies[node].meta = dict(node.meta)
-            origins[copies[node].name] = node
     graph.output(tuple(copies[node] for node in outputs))
 
     specs = [source.weights[node] for node in weights]
