@@ -138,8 +138,7 @@ class OnnxFile:
 
 def _memory(weight: ir.TensorProtocol) -> memoryview:
     """Return the weight's bytes, row by row: its own memory if it is contiguous, else a copy."""
-    array = np.ascontiguousarray(weight.numpy())
-    return array.reshape(-1).view(np.uint8).data
+    return weight.numpy().reshape(-1).view(np.uint8).data
 
 
 def _dims(weight: ir.TensorProtocol) -> list[int]:
