@@ -23,7 +23,7 @@ from trt_export.delegate.partitioner import EnginePartitioner
 from trt_export.errors import LoweringError
 from trt_export.files.atomic import check_writable, write_files
 from trt_export.passes.pipeline import prepare
-from trt_export.passes.symbols import only_symbols
+from trt_export.symbols import only_symbols
 
 Partitioners: TypeAlias = Sequence[Partitioner] | Mapping[str, Sequence[Partitioner]]
 

@@ -7,6 +7,7 @@ _PHASES = {
     "load": "load the program",
     "decompose": "decompose",
     "onnx": "make ONNX models",
+    "verify": "compare with PyTorch",
     "check": "ask the builder",
     "build": "build engines",
     "splice": "put engines into the program",

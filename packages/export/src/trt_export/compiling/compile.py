@@ -3,11 +3,8 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
-import sympy
-import torch
 from torch.export import ExportedProgram
 
 from trt_export.builders import Builder, get_builder
@@ -22,11 +19,11 @@ from trt_export.compiling.report import (
     Phase,
     ProgressCallback,
 )
-from trt_export.compiling.shapes import is_dynamic
 from trt_export.compiling.splice import BuiltPartition, splice
 from trt_export.compiling.subprogram import Source
 from trt_export.compiling.support import is_computation
 from trt_export.errors import ComputeCapabilityError, NothingToCompileError, UnsupportedProgramError
+from trt_export.symbols import only_symbols
 
 _log = logging.getLogger("trt_export")
 
@@ -140,7 +137,7 @@ class _Clock:
 def _decompose(program: ExportedProgram) -> ExportedProgram:
     """Decompose with the table that keeps most operators whole; some operators it breaks need a smaller one."""
     failures: list[str] = []
-    with _plain_constraints(program):
+    with only_symbols([program]):
         for table in torch_onnx.decomposition_tables():
             try:
                 decomposed: ExportedProgram = program.run_decompositions(table)
@@ -150,30 +147,6 @@ def _decompose(program: ExportedProgram) -> ExportedProgram:
             else:
                 return decomposed
     raise UnsupportedProgramError("torch cannot decompose the program:\n" + "\n".join(failures))
-
-
-@contextmanager
-def _plain_constraints(program: ExportedProgram) -> Iterator[None]:
-    """Hide what makes torch fail on a loaded program: it lists derived dimensions (`2*s0`) where symbols belong."""
-    tables = [program.range_constraints]
-    for node in program.graph.find_nodes(op="placeholder"):
-        value = node.meta.get("val")
-        for size in value.shape if isinstance(value, torch.Tensor) else ():
-            if is_dynamic(size):
-                environment = size.node.shape_env
-                tables += [environment.var_to_range, environment.backed_var_to_val]
-    hidden = [
-        (table, {key: value for key, value in table.items() if not isinstance(key, sympy.Symbol)})
-        for table in tables
-    ]
-    for table, entries in hidden:
-        for key in entries:
-            table.pop(key, None)
-    try:
-        yield
-    finally:
-        for table, entries in hidden:
-            table.update(entries)
 
 
 def _summary(partition: BuiltPartition) -> EngineSummary:
