@@ -134,7 +134,7 @@ def test_what_stays_in_pytorch_is_told(tmp_path: Path, capsys: pytest.CaptureFix
         (["PTE", "-o", "x.pte"], 1, "is a .pte, which is lowered already"),
         (["text.pt2", "-o", "x.pte"], 1, "is not a .pt2: it begins with b'hello'"),
         (["cut.pt2", "-o", "x.pte"], 1, "is no readable .pt2"),
-        (["PLAIN", "-o", "x.pte", "--builder", "nothing"], 1, "there is no builder 'nothing'"),
+        (["PLAIN", "-o", "x.pte", "--builder", "nothing"], 2, "there is no builder 'nothing'"),
         (
             ["PLAIN", "-o", "x.pte", "--builder", "tensorrt"],
             1,

@@ -2,6 +2,8 @@
 
 import json
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -186,3 +188,34 @@ heavy = {{"torch", "executorch", "onnx", "numpy", "trt_runtime", "rich"}} & set(
 assert not heavy, heavy
 """
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
+def test_a_pte_tells_the_profiles_of_its_dynamic_dimensions(pte: Path) -> None:
+    (method,) = info(pte).methods
+    engine = method.delegates[0].engine
+    assert engine.bindings[0].profile == {"min": (1, 8), "opt": (2, 8), "max": (16, 8)}
+    assert engine.bindings[1].profile is None
+
+
+def test_one_flipped_bit_in_a_plan_is_a_problem(
+    pte: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged = tmp_path / "damaged.pte"
+    data = bytearray(pte.read_bytes())
+    data[data.index(b"vtrt") + 150] ^= 1
+    damaged.write_bytes(data)
+    assert main(["info", str(damaged)]) == 1
+    assert "the plan is damaged: sha256" in capsys.readouterr().err
+
+
+def test_a_full_device_behind_stdout_is_no_traceback(pte: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "trt_export", "info", str(pte)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "trt-export: error: the system refused: No space left on device\n"

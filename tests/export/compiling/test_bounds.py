@@ -95,6 +95,7 @@ def test_bounds_reach_torch_and_not_the_source() -> None:
         ((1, 4), "expected \\(min, opt, max\\)"),
         ((4, 1, 16), "min <= opt <= max"),
         ((-1, 4, 16), "0 <= min"),
+        ((0, 0, 0), "opt >= 1"),
         ((1, 4, 1.5), "expected \\(min, opt, max\\)"),
         ((True, 4, 16), "expected \\(min, opt, max\\)"),
         ((2, 4, 10), "outside what the program was exported for"),
@@ -127,3 +128,8 @@ def test_a_derived_dimension_is_bounded_by_what_it_follows_from() -> None:
     info = trt_runtime.Engine.from_script_object(compiled.constants["engine_0"]).info
     assert [binding.max for binding in info.inputs] == [(8, 4), (16, 4)]
     assert info.inputs[1].shape == ("(2 * i0d0)", 4)
+
+
+def test_a_dimension_bounded_twice_under_two_names_is_an_error() -> None:
+    with pytest.raises(DynamicShapeError, match=r"are the same dimension .*: bound it once"):
+        compile(program_of(Dim("batch")), dynamic={"tokens.0": (2, 2, 4), "batch": (1, 2, 8)})

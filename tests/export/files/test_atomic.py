@@ -163,3 +163,38 @@ def test_a_directory_without_the_right_to_write() -> None:
     with pytest.raises(OutputFileError, match="cannot write into /proc/self"):
         check_writable(directory / "model.pte")
     assert os.getuid() >= 0
+
+
+def test_a_device_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/null")):
+        with pytest.raises(OutputFileError, match="is no regular file"):
+            write_files({path: lambda file: file.write(b"new")})
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+def test_a_link_is_followed_and_rights_are_kept(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    write_files({link: lambda file: file.write(b"new")})
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+
+def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "model.pte"
+    path.write_bytes(b"old")
+    path.chmod(0o444)
+    with pytest.raises(OutputFileError, match="it is read-only; allow it with chmod"):
+        write_files({path: lambda file: file.write(b"new")})
+    assert path.read_bytes() == b"old"
+
+
+def test_a_name_that_has_no_room_for_the_temporary_one_is_found_early(tmp_path: Path) -> None:
+    with pytest.raises(OutputFileError, match="File name too long"):
+        check_writable(tmp_path / ("n" * 249))

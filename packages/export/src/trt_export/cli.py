@@ -11,13 +11,13 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from trt_export import __version__
-from trt_export.errors import OutputFileError, TrtExportError, UsageError
+from trt_export.errors import OutputFileError, TrtExportError, UnknownBuilderError, UsageError
 
 _EXIT_NO = 1
 _EXIT_USAGE = 2
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
         return code
-    except (UsageError, OutputFileError) as error:
+    except (UsageError, OutputFileError, UnknownBuilderError) as error:
         print(f"trt-export: error: {error}", file=sys.stderr)
         return _EXIT_USAGE
     except TrtExportError as error:
@@ -44,6 +44,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of stdout has gone; Python would complain once more when it closes it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _EXIT_NO
+    except OSError as error:
+        # A disk, a limit or a closed stream, met where no one could say more: never a traceback.
+        place = f" ({error.filename})" if error.filename else ""
+        _say(f"trt-export: error: the system refused: {error.strerror or error}{place}")
+        return _EXIT_NO
+
+
+def _say(text: str) -> None:
+    with suppress(OSError, ValueError):  # stderr may be the stream that failed
+        print(text, file=sys.stderr)
+    with suppress(OSError, ValueError):
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), 1
+        )  # else Python tries stdout once more when it ends
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,5 +1,6 @@
 """What is in a file: `.pte` programs and `.pt2` programs with engines, read without loading anything."""
 
+import hashlib
 import mmap
 import os
 from collections.abc import Sequence
@@ -9,8 +10,14 @@ from typing import Any
 
 from trt_export.delegate.blob import BACKEND_ID, parse_header, parse_metadata
 from trt_export.engines.metadata import Binding, parse_provenance
+from trt_export.engines.metadata import parse_metadata as read_metadata
 from trt_export.engines.record import check_plan, decode_plan, parse_record
-from trt_export.errors import FileFormatError, TrtExportError
+from trt_export.errors import (
+    CorruptPlanError,
+    EngineRecordError,
+    FileFormatError,
+    TrtExportError,
+)
 from trt_export.files.pt2 import Program, StoredEngine, read_pt2
 from trt_export.files.pte import Delegate, Method, NamedData, Segment, Value, is_pte, read_pte
 from trt_export.plan import PlanHeader, read_plan_header
@@ -199,6 +206,7 @@ def _blob_info(blob: memoryview) -> EngineInfo:
     text = bytes(blob[header.metadata_offset : header.metadata_offset + header.metadata_size])
     metadata = parse_metadata(text, header.magic)
     plan = read_plan_header(blob[header.engine_offset :])
+    profiles = _described(metadata.serialized_metadata, blob[header.engine_offset :])
     return EngineInfo(
         name="",
         container=header.magic.decode(),
@@ -207,12 +215,36 @@ def _blob_info(blob: memoryview) -> EngineInfo:
         hardware_compatible=metadata.hardware_compatible,
         target_platform=metadata.target_platform,
         bindings=tuple(
-            BindingInfo(b.name, "input" if b.is_input else "output", b.dtype, b.shape)
+            BindingInfo(
+                b.name,
+                "input" if b.is_input else "output",
+                b.dtype,
+                b.shape,
+                profiles.get(b.name) if b.is_input else None,
+            )
             for b in metadata.io_bindings
         ),
         aliased_io=tuple((a.output, a.input, a.kind) for a in metadata.aliased_io),
         provenance=parse_provenance(metadata.serialized_metadata),
     )
+
+
+def _described(text: str, plan: memoryview) -> dict[str, dict[str, tuple[int, ...]] | None]:
+    """The profiles of an engine's inputs, if its metadata is ours; the plan is checked against its digest.
+
+    Raises:
+        CorruptPlanError: the plan is not the one that the metadata describes.
+    """
+    try:
+        metadata = read_metadata(text, "")
+    except EngineRecordError:
+        return {}  # Somebody else's, such as a pickle, which is not read.
+    digest = metadata.plan.get("sha256")
+    if digest is not None and digest != (found := hashlib.sha256(plan).hexdigest()):
+        raise CorruptPlanError(
+            f"the plan is damaged: sha256 {found}, its metadata says {digest}; lower the program again"
+        )
+    return {binding.name: _profile(binding) for binding in metadata.inputs}
 
 
 def _plan_fields(plan: PlanHeader) -> dict[str, Any]:

@@ -52,9 +52,14 @@ class DynamicBounds:
     ) -> None:
         self._dimensions = list(_input_dimensions(program))
         hints = _hints(program)
-        stated = {
-            self._symbol(name, program): (name, sizes) for name, sizes in (dynamic or {}).items()
-        }
+        stated: dict[sympy.Symbol, tuple[str, Sequence[int]]] = {}
+        for name, sizes in (dynamic or {}).items():
+            symbol = self._symbol(name, program)
+            if symbol in stated:
+                raise DynamicShapeError(
+                    f"{name!r} and {stated[symbol][0]!r} are the same dimension ({symbol}): bound it once"
+                )
+            stated[symbol] = (name, sizes)
         self.stated = frozenset(stated)
         """The symbols that the user bounded."""
         self._bounds: dict[sympy.Symbol, Bounds] = {}
@@ -126,9 +131,9 @@ def _checked(name: str, sizes: Sequence[int], allowed: ValueRanges[Any]) -> Boun
     ):
         raise DynamicShapeError(f"bounds of {name!r}: expected (min, opt, max), got {tuple(sizes)}")
     bounds = Bounds(*sizes)
-    if not 0 <= bounds.min <= bounds.opt <= bounds.max:
+    if bounds.opt < 1 or not 0 <= bounds.min <= bounds.opt <= bounds.max:
         raise DynamicShapeError(
-            f"bounds of {name!r}: expected 0 <= min <= opt <= max, got {tuple(sizes)}"
+            f"bounds of {name!r}: expected 0 <= min <= opt <= max and opt >= 1, got {tuple(sizes)}"
         )
     lower = 0 if allowed.lower <= _ASSUMED_MINIMUM else allowed.lower
     if bounds.min < lower or bounds.max > allowed.upper:

@@ -3,7 +3,7 @@
 import heapq
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -14,7 +14,6 @@ from torch.export.graph_signature import (
     ExportGraphSignature,
     InputKind,
     InputSpec,
-    OutputSpec,
     TensorArgument,
 )
 from torch.fx import Graph, Node
@@ -58,10 +57,11 @@ def splice(
         placeholder = _add_engine(program, partition.engine.info.name)
         engines[placeholder.name] = partition.engine
         _call(graph, partition, placeholder, results)
-    renamed = {node.name: result.name for node, result in results.items()}
     for partition in built:
         for node in reversed(partition.subprogram.nodes):
             graph.erase_node(node)
+    for node, result in results.items():
+        result.name = node.name  # by which the signature knows it, if it is an output
     _sort(graph)
     weights = {
         spec.arg.name
@@ -90,7 +90,7 @@ def splice(
     )
     signature = ExportGraphSignature(
         kept[:first_user] + engine_specs + kept[first_user:],
-        [_renamed(spec, renamed) for spec in old.output_specs],
+        list(old.output_specs),
     )
     targets = {spec.target for spec in signature.input_specs}
     constants = {name: value for name, value in program.constants.items() if name in targets}
@@ -170,11 +170,6 @@ def _sort(graph: Graph) -> None:
             waiting[user] -= 1
             if not waiting[user]:
                 heapq.heappush(ready, (position[user], user))
-
-
-def _renamed(spec: OutputSpec, names: Mapping[str, str]) -> OutputSpec:
-    name = getattr(spec.arg, "name", "")
-    return replace(spec, arg=replace(spec.arg, name=names[name])) if name in names else spec
 
 
 def _own(value: torch.Tensor, mutated: bool) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +17,8 @@ def write_files(writers: Mapping[Path, Callable[[BinaryIO], object]]) -> tuple[P
     A failure while writing leaves every old file as it was; so does a kill, except that a temporary file
     (`.<name>.<random>.tmp`) may stay. Once all are written they are renamed one after the other.
 
+    A link is followed: the file that it points to is replaced, with the rights that it had.
+
     Args:
         writers: what writes the content of each file.
 
@@ -26,7 +29,8 @@ def write_files(writers: Mapping[Path, Callable[[BinaryIO], object]]) -> tuple[P
     try:
         for path, write in writers.items():
             check_writable(path)
-            temporary[path], file = _open(path)
+            target = Path(os.path.realpath(path))
+            temporary[target], file = _open(target)
             with file:
                 write(file)
                 file.flush()
@@ -35,9 +39,7 @@ def write_files(writers: Mapping[Path, Callable[[BinaryIO], object]]) -> tuple[P
             os.replace(written, path)
     except OSError as error:
         names = ", ".join(str(path) for path in writers)
-        raise OutputFileError(
-            f"cannot write {names}: {error.strerror or error}; nothing was changed"
-        ) from error
+        raise OutputFileError(f"cannot write {names}: {error.strerror or error}") from error
     finally:
         for written in temporary.values():
             with contextlib.suppress(OSError):
@@ -51,29 +53,55 @@ def check_writable(path: Path) -> None:
     """Find out ahead of long work whether a file can be written.
 
     Raises:
-        OutputFileError: the path is a directory, or its directory is missing or not writable.
+        OutputFileError: the path is a directory, a device or a read-only file, or its directory is missing or
+            not writable.
     """
-    if path.is_dir():
-        raise OutputFileError(f"cannot write {path}: it is a directory; name a file in it")
-    if not path.parent.is_dir():
-        raise OutputFileError(
-            f"cannot write {path}: there is no directory {path.parent}; make it first"
-        )
+    target = Path(os.path.realpath(path))
     try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
+        if target.is_dir():
+            raise OutputFileError(f"cannot write {path}: it is a directory; name a file in it")
+        if target.exists():
+            mode = target.stat().st_mode
+            if not stat.S_ISREG(mode):  # Renaming a file over a device would take its place.
+                raise OutputFileError(
+                    f"cannot write {path}: it is no regular file; name a file to write"
+                )
+            if not mode & stat.S_IWUSR:
+                raise OutputFileError(
+                    f"cannot write {path}: it is read-only; allow it with chmod u+w, or name another file"
+                )
+        if not target.parent.is_dir():
+            raise OutputFileError(
+                f"cannot write {path}: there is no directory {path.parent}; make it first"
+            )
+    except OSError as error:
+        raise OutputFileError(f"cannot write {path}: {error.strerror or error}") from error
+    try:
+        # With the name that the real one will have: it is longer than the file's own.
+        descriptor, name = _temporary(target)
+        os.close(descriptor)
+        os.unlink(name)
     except OSError as error:
         raise OutputFileError(
             f"cannot write into {path.parent}: {error.strerror or error}"
         ) from error
 
 
+def _temporary(path: Path) -> tuple[int, str]:
+    return tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+
+
 def _open(path: Path) -> tuple[Path, BinaryIO]:
-    # Only its owner may read a temporary file of tempfile's; the result gets the rights of any new file.
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    umask = os.umask(0)
-    os.umask(umask)
-    os.fchmod(descriptor, 0o666 & ~umask)
+    descriptor, name = _temporary(path)
+    # Only its owner may read a temporary file of tempfile's; the result keeps the rights of the old file, or gets
+    # those of any new one.
+    if path.exists():
+        rights = stat.S_IMODE(path.stat().st_mode)
+    else:
+        umask = os.umask(0)
+        os.umask(umask)
+        rights = 0o666 & ~umask
+    os.fchmod(descriptor, rights)
     return Path(name), open(descriptor, "wb")
 
 
