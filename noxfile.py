@@ -161,7 +161,7 @@ def release(session: nox.Session) -> None:
         )
         (sdist,) = out.glob("*.tar.gz")
         # A release that cannot be installed from its file alone is none. The exporter's other half comes from here.
-        session.install("-q", TORCH, str(sdist), "--find-links", str(releases.FOLDER))
+        install(session, TORCH, str(sdist), "--find-links", str(releases.FOLDER))
         module = package.name.replace("-", "_")
         session.run(
             "python",
