@@ -8,6 +8,7 @@ import hashlib
 import pickle
 import sys
 from dataclasses import FrozenInstanceError
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -209,14 +210,14 @@ def test_the_flattened_engine_is_its_full_record() -> None:
     assert engine.script_object.__obj_flatten__() == (("record", engine.serialize()),)
 
 
-def test_there_is_no_tracing_mode_yet() -> None:
-    assert trt_runtime.capabilities() == frozenset()
-    assert not relu_engine().script_object._has_method("tracing_mode")
+def test_the_capabilities_are_what_an_engine_has_methods_for() -> None:
+    assert trt_runtime.capabilities() == {"tracing-mode-real"}
+    assert relu_engine().script_object.tracing_mode() == "real"
 
 
 def test_the_public_names_are_there() -> None:
     assert all(hasattr(trt_runtime, name) for name in trt_runtime.__all__)
-    assert trt_runtime.__version__ == "0.1.0"
+    assert trt_runtime.__version__ == version("trt-runtime")
 
 
 def _address(buffer: object) -> int:

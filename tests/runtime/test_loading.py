@@ -89,8 +89,8 @@ def test_a_library_that_does_not_load_is_explained() -> None:
     )
     assert result.returncode == 1
     assert (
-        "LibraryMismatchError: trt-runtime 0.1.0: expected a native library that loads"
-        in result.stderr
+        f"LibraryMismatchError: trt-runtime {trt_runtime.__version__}: expected a native library that "
+        "loads" in result.stderr
     )
     assert "pip install --force-reinstall --no-deps trt-runtime" in result.stderr
 

@@ -6,6 +6,7 @@ namespace trt_runtime {
 // an exception thrown here must be caught by type in `_native`.
 RecordError::~RecordError() = default;
 PlanError::~PlanError() = default;
+InputError::~InputError() = default;
 ExecutorUnavailableError::~ExecutorUnavailableError() = default;
 
 }  // namespace trt_runtime

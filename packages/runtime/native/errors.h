@@ -23,6 +23,12 @@ class TRT_RUNTIME_API PlanError : public c10::Error {
     ~PlanError() override;
 };
 
+class TRT_RUNTIME_API InputError : public c10::Error {
+  public:
+    using c10::Error::Error;
+    ~InputError() override;
+};
+
 class TRT_RUNTIME_API ExecutorUnavailableError : public c10::Error {
   public:
     using c10::Error::Error;

@@ -77,6 +77,8 @@ void translate_errors(const std::exception_ptr error) {
         raise("RecordError", cause);
     } catch (const PlanError& cause) {
         raise("PlanError", cause);
+    } catch (const InputError& cause) {
+        raise("InputError", cause);
     } catch (const ExecutorUnavailableError& cause) {
         raise("ExecutorUnavailableError", cause);
     }

@@ -5,52 +5,70 @@
 #include <torch/custom_class.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "engine.h"
+#include "errors.h"
 
 // The class `torch.classes.trt_runtime.Engine` and the operator `trt_runtime::execute_engine`.
 namespace trt_runtime {
 namespace {
 
+using EnginePointer = c10::intrusive_ptr<Engine>;
 using FlattenedEngine = std::tuple<std::tuple<std::string, std::vector<std::string>>>;
 
-FlattenedEngine flatten(const c10::intrusive_ptr<Engine>& engine) {
-    return {{"record", engine->serialize()}};
+FlattenedEngine flatten(const EnginePointer& engine) { return {{"record", engine->serialize()}}; }
+
+// Torch asks for it where an engine enters a trace, and where an engine is part of a key.
+bool is_same(const EnginePointer& engine, const c10::IValue& other) {
+    // A script object and its capsule: only an engine's is of this type, so nothing else is read.
+    return other.isObject() && other.isCustomClass() &&
+           other.toObjectRef().getSlot(0).toCapsule().get() ==
+               static_cast<c10::intrusive_ptr_target*>(engine.get());
 }
 
 std::vector<at::Tensor> execute(const at::TensorList inputs,
-                                const c10::intrusive_ptr<Engine>& engine) {
-    return engine->execute(inputs.vec());
+                                const std::optional<EnginePointer>& engine) {
+    TRT_RUNTIME_CHECK(InputError, engine.has_value() && *engine,
+                      "trt_runtime::execute_engine: expected an engine, found None; pass the "
+                      "script_object of a trt_runtime.Engine");
+    return (*engine)->execute(inputs.vec());
+}
+
+// Whether the inputs are what a compiler traces with. It would trace the backward pass too, though
+// nobody asked for it, and fail; what it traces needs no gradient of an engine.
+bool is_traced(const at::TensorList inputs) {
+    return std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& input) {
+        return input.key_set().has(c10::DispatchKey::Python);
+    });
 }
 
 // Running an engine on inputs that require a gradient is fine (a plain call of a model whose other
 // parameters do); asking for that gradient is the error, and without this it would come out zero.
-std::vector<at::Tensor> execute_with_autograd(const at::TensorList inputs,
-                                              const c10::intrusive_ptr<Engine>& engine) {
-    static const auto op = c10::Dispatcher::singleton()
-                               .findSchemaOrThrow("trt_runtime::execute_engine", "")
-                               .typed<decltype(execute)>();
-    std::vector<at::Tensor> outputs;
+//
+// Boxed, so that the engine goes on as the very object that came: export looks engines up by the
+// hash of that, and taking one out and wrapping it again gives another.
+void execute_with_autograd(const c10::OperatorHandle& op, torch::jit::Stack* const stack) {
+    const std::vector<at::Tensor> inputs = torch::jit::peek(*stack, 0, 2).toTensorVector();
     {
         const at::AutoDispatchBelowADInplaceOrView guard;
-        outputs = op.call(inputs, engine);
+        op.callBoxed(stack);
     }
-    if (torch::autograd::compute_requires_grad(inputs)) {
-        const auto node = c10::make_intrusive<torch::autograd::Error>(
-            "trt_runtime::execute_engine: expected no gradient to be asked for, found backward() "
-            "through an engine; engines are for inference: run them under torch.no_grad(), or "
-            "detach() their inputs or outputs",
-            torch::autograd::collect_next_edges(inputs));
-        for (const at::Tensor& output : outputs) {
-            if (torch::autograd::isDifferentiableType(output.scalar_type())) {
-                torch::autograd::set_history(output, node);
-            }
+    if (!torch::autograd::compute_requires_grad(inputs) || is_traced(inputs)) return;
+    const auto node = c10::make_intrusive<torch::autograd::Error>(
+        "trt_runtime::execute_engine: expected no gradient to be asked for, found backward() "
+        "through an engine; engines are for inference: run them under torch.no_grad(), or "
+        "detach() their inputs or outputs",
+        torch::autograd::collect_next_edges(inputs));
+    for (const at::Tensor& output : stack->back().toTensorVector()) {
+        if (torch::autograd::isDifferentiableType(output.scalar_type())) {
+            torch::autograd::set_history(output, node);
         }
     }
-    return outputs;
 }
 
 }  // namespace
@@ -58,16 +76,20 @@ std::vector<at::Tensor> execute_with_autograd(const at::TensorList inputs,
 TORCH_LIBRARY(trt_runtime, library) {
     library.class_<Engine>("Engine")
         .def("__obj_flatten__", &flatten)
-        .def("serialize",
-             [](const c10::intrusive_ptr<Engine>& engine) { return engine->serialize(); })
+        .def("serialize", [](const EnginePointer& engine) { return engine->serialize(); })
+        // Traced as itself: nothing is flattened, copied or put back.
+        .def("tracing_mode", [](const EnginePointer&) { return std::string("real"); })
+        .def("__eq__", &is_same)
+        .def("__ne__", [](const EnginePointer& engine,
+                          const c10::IValue& other) { return !is_same(engine, other); })
         .def_pickle(
-            [](const c10::intrusive_ptr<Engine>& engine) { return engine->serialize(); },
+            [](const EnginePointer& engine) { return engine->serialize(); },
             [](const std::vector<std::string>& slots) { return Engine::deserialize(slots); });
-    // `Engine`, not `Engine?`: torch hands the fake of an engine to an argument of plain class type
-    // only (torch/_ops.py, _has_script_object_arg), and without a tracing mode every traced engine
-    // is one. What that type brings with it, tracing.py undoes.
+    // `Engine?`, not `Engine`: an argument of plain class type makes torch call the operator past
+    // the dispatch rules of tracing.py and count it as effectful (torch/_ops.py,
+    // _has_script_object_arg). None is refused.
     library.def(
-        "execute_engine(Tensor[] inputs, __torch__.torch.classes.trt_runtime.Engine engine) -> "
+        "execute_engine(Tensor[] inputs, __torch__.torch.classes.trt_runtime.Engine? engine) -> "
         "Tensor[]",
         {at::Tag::pt2_compliant_tag});
 }
@@ -77,7 +99,8 @@ TORCH_LIBRARY_IMPL(trt_runtime, CompositeExplicitAutograd, library) {
     library.impl("execute_engine", &execute);
 }
 TORCH_LIBRARY_IMPL(trt_runtime, Autograd, library) {
-    library.impl("execute_engine", &execute_with_autograd);
+    library.impl("execute_engine",
+                 torch::CppFunction::makeFromBoxedFunction<&execute_with_autograd>());
 }
 
 }  // namespace trt_runtime

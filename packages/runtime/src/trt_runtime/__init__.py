@@ -46,17 +46,19 @@ __all__ = [
 
 
 def capabilities() -> frozenset[str]:
-    """Return what the engines of this build can do beyond the baseline, by name; nothing in 0.1."""
-    return frozenset()
+    """Return what the engines of this build can do beyond the baseline, by name.
+
+    - ``tracing-mode-real``: an engine is traced as itself, nothing of it is serialized or copied.
+    """
+    return frozenset({"tracing-mode-real"})
 
 
 def stats() -> dict[str, int]:
     """Return what this process has done to engines since it started, exact, counted natively.
 
     - ``serializations``: full records with a plan that were produced (`Engine.serialize`, pickling,
-      deepcopy, tracing).
-    - ``deserializations``: engines made of such a record (unpickling, deepcopy, tracing,
-      `Engine.deserialize`).
+      deepcopy).
+    - ``deserializations``: engines made of such a record (unpickling, deepcopy, `Engine.deserialize`).
     - ``base64_encodes``, ``base64_decodes``: plans that went through base64.
     - ``plan_copies``: other full copies of a plan's bytes: a buffer that could still change given to
       `Engine.from_plan`, the model that ONNX Runtime is given.

@@ -1,82 +1,71 @@
-"""Lets torch.export trace an engine: the class and the operator as they look without data."""
+"""Lets torch.export trace an engine: what the operator returns where tensors have no data."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._higher_order_ops.effects import _register_effectful_op
-from torch._library.fake_class_registry import FakeScriptObject, has_fake_class, register_fake_class
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from . import _native
 from .checking import ShapeChecker
+from .errors import InputError
 from .record import info_from_fields
 
-_CLASS = "trt_runtime::Engine"
 _OPERATOR = "trt_runtime::execute_engine"
 
 
-class FakeEngine:
-    """What stands for an engine in a traced program: its record."""
-
-    def __init__(self, slots: list[str]) -> None:
-        # Strict export looks for an attribute per name that `__obj_flatten__` gives.
-        self.record = slots
-        self.checker = ShapeChecker(info_from_fields(_native.parse_record(slots)))
-
-    @classmethod
-    def __obj_unflatten__(cls, flattened: tuple[tuple[str, Any], ...]) -> FakeEngine:
-        """Make one of what the engine's ``__obj_flatten__`` returned."""
-        return cls(dict(flattened)["record"])
-
-    def serialize(self) -> list[str]:
-        """As the engine's: torch looks for each of its methods here."""
-        return self.record
-
-
-def execute_engine(inputs: list[torch.Tensor], engine: Any) -> list[torch.Tensor]:
+def execute_engine(
+    inputs: list[torch.Tensor], engine: torch.ScriptObject | None
+) -> list[torch.Tensor]:
     """Return empty outputs of the dtypes and shapes that ``engine`` would return for ``inputs``.
 
     Raises:
-        InputError: the inputs are not what the record says.
+        InputError: the inputs are not what the record says, or there is no engine.
 
     """
-    if isinstance(engine, FakeScriptObject):
-        checker = engine.wrapped_obj.checker
-    else:
-        checker = ShapeChecker(info_from_fields(_native.engine_fields(engine)))
+    if engine is None:
+        raise InputError(
+            f"{_OPERATOR}: expected an engine, found None; pass the script_object of a trt_runtime.Engine"
+        )
+    checker = ShapeChecker(info_from_fields(_native.engine_fields(engine)))
     return [
         inputs[0].new_empty(shape, dtype=binding.torch_dtype)
         for binding, shape in checker.outputs(inputs)
     ]
 
 
-def restore_engines(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Put the engines back into a program that ``torch.export.export(strict=True)`` made.
+def _trace(
+    mode: FakeTensorMode,
+    function: Any,
+    types: Sequence[type],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Any:
+    """Trace the operator past the cache of ``mode``.
 
-    Strict export of torch 2.13 leaves the fakes that it traced with in ``program.constants``, and then
-    ``program.module()`` and everything built on it fail ("FakeScriptObject should only exist during
-    tracing"). A program of non-strict export, which is the default, needs none of this.
-
-    Args:
-        program: changed in place; one without fakes stays as it is.
-
-    Returns:
-        ``program``.
-
+    That cache has the arguments of every call in its keys, outlives the program, and would keep the
+    engine with it.
     """
-    for name, constant in program.constants.items():
-        if isinstance(constant, FakeScriptObject) and isinstance(constant.wrapped_obj, FakeEngine):
-            program.constants[name] = constant.real_obj
+    if mode.propagate_real_tensors:  # runs the engine on real tensors as well; only the mode can
+        return mode.__torch_dispatch__(function, types, args, kwargs)
+    with mode:
+        return execute_engine(*args, **kwargs)
+
+
+def restore_engines(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return ``program`` as it is.
+
+    With trt-runtime 0.1 strict export left fakes in the place of engines, and this put the engines back.
+    Engines are traced as themselves now, so there are none: the name is here for code of that time.
+    """
     return program
 
 
 def register() -> None:
-    """Tell torch of both; once per process, however often the package is imported."""
-    if has_fake_class(f"__torch__.torch.classes.{_CLASS.replace('::', '.')}"):
+    """Tell torch; once per process, however often the package is imported."""
+    if torch._C._dispatch_has_kernel_for_dispatch_key(_OPERATOR, "Meta"):
         return
-    register_fake_class(_CLASS, FakeEngine)  # type: ignore[arg-type]  # its protocol is outdated
-    torch.library.register_fake(_OPERATOR, execute_engine)
-    # An operator that takes an object counts as effectful: decompositions would wrap its node in
-    # `with_effects`, and passes that look for it would find nothing. An engine has no side effect.
-    _register_effectful_op(_OPERATOR, None)
+    torch.library.register_torch_dispatch(_OPERATOR, FakeTensorMode, _trace)
+    torch.library.register_fake(_OPERATOR, execute_engine)  # for tensors on the meta device
