@@ -134,6 +134,37 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def compat(session: nox.Session) -> None:
+    """Test every runtime with every exporter release; -- --runtime 0.1.0 --export dev for one cell."""
+    session.install("-q", "uv>=0.9,<1")
+    session.run("python", "compat/run.py", "--torch", TORCH, *session.posargs)
+
+
+@nox.session(default=False)
+def matrix(session: nox.Session) -> None:
+    """Write compat/MATRIX.md and its like from the last compat run; fails if they were out of date."""
+    session.run("python", "compat/matrix.py")
+
+
+@nox.session(default=False)
+def dev_export(session: nox.Session) -> None:
+    """Set up an editable exporter on the newest released runtime in .venv-dev-export, and try it."""
+    editable(session, EXPORT, RUNTIME)
+
+
+@nox.session(default=False)
+def dev_runtime(session: nox.Session) -> None:
+    """Set up an editable runtime under the newest released exporter in .venv-dev-runtime, and try it."""
+    editable(session, RUNTIME, EXPORT)
+
+
+def editable(session: nox.Session, mine: Package, other: Package) -> None:
+    """Install one half editable over the other's newest release and run the scenarios in there."""
+    session.install("-q", "uv>=0.9,<1")
+    session.run("python", "compat/editable.py", "--torch", TORCH, mine.name, other.name)
+
+
+@nox.session(default=False)
 def release(session: nox.Session) -> None:
     """Make a release, ``-- runtime|export VERSION``: sdist, install it, register it; never overwrites one."""
     if len(session.posargs) != 2 or session.posargs[0] not in PACKAGES:

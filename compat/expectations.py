@@ -1,0 +1,84 @@
+"""What each cell must show: counts from capabilities, warnings from what an exporter falls back on.
+
+A count that is not listed must be zero. ``n`` is the number of distinct engines of a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# Distinct engines of each program in scenarios/networks.py.
+ENGINES = {"one engine": 1, "two engines, one used twice": 2, "dynamic shapes": 1}
+KINDS = ("onnxruntime", "tensorrt-rtx")
+
+# What a runtime release must answer, by its version; the working tree answers at least what the newest does.
+CAPABILITIES: Mapping[str, frozenset[str]] = {
+    "0.1.0": frozenset(),
+    "0.2.0": frozenset({"tracing-mode-real"}),
+    "0.3.0": frozenset({"tracing-mode-real", "metadata-only", "engine-tensor"}),
+}
+
+# Capabilities that an exporter release uses where they are there, and warns about where they are not.
+USES: Mapping[str, frozenset[str]] = {
+    "0.1.0": frozenset(),
+    "0.2.0": frozenset({"metadata-only", "engine-tensor"}),
+}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What one cell must show."""
+
+    capabilities: frozenset[str]
+    warned: frozenset[str]
+    slower: tuple[str, ...]
+
+    def counts(self, program: str) -> dict[str, dict[str, int]]:
+        """Return the counters that must have risen, by phase."""
+        n = ENGINES[program]
+        traced = {} if "tracing" not in self.slower else _fakified(n)
+        read = {} if "reading" not in self.slower else _serialized(n)
+        return {"export": traced, "decompose": traced, "lower": read, "emit": {}}
+
+
+def expected(runtime: str, export: str) -> Expected:
+    """Return what the cell of these two versions (the packages' own, not ``dev``) must show."""
+    has, uses = _at(CAPABILITIES, runtime), _at(USES, export)
+    fast_reading = bool(uses) and uses <= has
+    slower = [
+        name
+        for name, fast in (("tracing", "tracing-mode-real" in has), ("reading", fast_reading))
+        if not fast
+    ]
+    return Expected(has, uses - has, tuple(slower))
+
+
+def _at(table: Mapping[str, Any], version: str) -> Any:
+    """Return the row of the newest version that is not newer than ``version``."""
+    rank = _rank(version)
+    return table[max((known for known in table if _rank(known) <= rank), key=_rank)]
+
+
+def _rank(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:3])
+
+
+def _serialized(n: int) -> dict[str, int]:
+    return {"serializations": n, "base64_encodes": n}
+
+
+def _fakified(n: int) -> dict[str, int]:
+    # torch.export flattens each engine and then deep-copies it.
+    return {
+        "serializations": 2 * n,
+        "base64_encodes": 2 * n,
+        "deserializations": n,
+        "base64_decodes": n,
+    }
+
+
+def scenarios() -> Collection[str]:
+    """Return the name of every scenario that a cell must have run."""
+    return [f"{kind}: {program}" for kind in KINDS for program in ENGINES]

@@ -1,0 +1,120 @@
+"""Judge the facts that the cells reported: fast, slower, refused or FAILED."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from expectations import expected, scenarios
+
+Facts = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a cell of the matrix says; ``details`` are the fallbacks, the refusal, or what is wrong."""
+
+    runtime: str
+    export: str
+    outcome: str
+    details: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.outcome == "fast":
+            return "fast"
+        return f"{self.outcome}: {', '.join(self.details)}"
+
+
+def judge(
+    cells: Sequence[Facts], refusals: Mapping[tuple[str, str], str] | None = None
+) -> list[Verdict]:
+    """Judge every cell; payloads must be the same in all of them.
+
+    Args:
+        cells: the facts.
+        refusals: the pairs that the policy refuses, with its words; no other pair may fail to install.
+    """
+    payloads = _agreed_payloads(cells)
+    return [_judge(cell, payloads, refusals or {}) for cell in cells]
+
+
+def _agreed_payloads(cells: Sequence[Facts]) -> dict[str, list[str]]:
+    """Return each scenario's payloads in the first cell that has them; the others must agree."""
+    agreed: dict[str, list[str]] = {}
+    for cell in cells:
+        for name, facts in cell.get("scenarios", {}).items():
+            if facts["error"] is None:
+                agreed.setdefault(name, facts["payloads"])
+    return agreed
+
+
+def _judge(
+    cell: Facts, payloads: Mapping[str, list[str]], refusals: Mapping[tuple[str, str], str]
+) -> Verdict:
+    runtime, export = cell["cell"]
+    words = refusals.get((runtime, export))
+    if "refused" in cell:
+        if words is None:
+            return Verdict(runtime, export, "FAILED", (f"not installed: {cell['refused']}",))
+        return Verdict(runtime, export, "refused", (words,))
+    if words is not None:
+        return Verdict(runtime, export, "FAILED", (f"ran, though the policy says: {words}",))
+    if "crashed" in cell:
+        return Verdict(runtime, export, "FAILED", (f"crashed: {cell['crashed']}",))
+    promise = expected(cell["runtime"], cell["export"])
+    wrong = []
+    if not promise.capabilities <= set(cell["capabilities"]):
+        wrong.append(
+            f"capabilities {cell['capabilities']}, expected at least {sorted(promise.capabilities)}"
+        )
+    for name in scenarios():
+        facts = cell["scenarios"].get(name)
+        if facts is None:
+            wrong.append(f"{name}: did not run")
+        elif facts["error"] is not None:
+            wrong.append(f"{name}: {facts['error']}")
+        else:
+            program = name.split(": ")[1]
+            if facts["counts"] != promise.counts(program):
+                wrong.append(
+                    f"{name}: counts {facts['counts']}, expected {promise.counts(program)}"
+                )
+            if facts["payloads"] != payloads[name]:
+                wrong.append(f"{name}: payloads differ from those of the other cells")
+    wrong += _judge_warnings(cell["warnings"], promise.warned)
+    if wrong:
+        return Verdict(runtime, export, "FAILED", tuple(wrong))
+    return Verdict(runtime, export, "slower" if promise.slower else "fast", promise.slower)
+
+
+def _judge_warnings(found: Sequence[str], promised: frozenset[str]) -> list[str]:
+    wrong = []
+    for capability in sorted(promised):
+        naming = [text for text in found if capability in text]
+        if len(naming) != 1:
+            wrong.append(f"{len(naming)} warnings name {capability}, expected one")
+    wrong += [
+        f"unexpected warning: {text}" for text in found if not any(c in text for c in promised)
+    ]
+    return wrong
+
+
+def judge_loads(loads: Sequence[Facts], runtimes: Sequence[str]) -> list[str]:
+    """Return what is wrong with programs that one runtime saved and another loaded."""
+    wrong = []
+    for facts in loads:
+        loader = facts["cell"][0]
+        if "crashed" in facts:
+            wrong.append(f"runtime {loader} crashed: {facts['crashed']}")
+            continue
+        for saver in runtimes:
+            mine = {name for name in facts["scenarios"] if name.startswith(f"{saver}/")}
+            if not {name.split("/", 2)[2] for name in mine} >= set(scenarios()):
+                wrong.append(f"runtime {loader} did not load every program of {saver}")
+        wrong += [
+            f"runtime {loader}, program {name}: {found['error']}"
+            for name, found in facts["scenarios"].items()
+            if found["error"] is not None
+        ]
+    return wrong
