@@ -211,8 +211,13 @@ def test_the_flattened_engine_is_its_full_record() -> None:
 
 
 def test_the_capabilities_are_what_an_engine_has_methods_for() -> None:
-    assert trt_runtime.capabilities() == {"tracing-mode-real"}
-    assert relu_engine().script_object.tracing_mode() == "real"
+    methods = {
+        "tracing-mode-real": "tracing_mode",
+        "metadata-only": "serialize_metadata_only",
+        "engine-tensor": "serialized_engine_tensor",
+    }
+    assert trt_runtime.capabilities() == set(methods)
+    assert all(map(relu_engine().script_object._has_method, methods.values()))
 
 
 def test_the_public_names_are_there() -> None:

@@ -137,7 +137,9 @@ engine(torch.ones(1, 8))
     [
         "",
         "kept = engine.plan; del engine",
+        "kept = engine.plan_tensor[3:]; del engine",
         "import builtins; builtins.kept = engine.script_object",
+        "import builtins; builtins.kept = engine.plan_tensor",
         "cycle = [engine]; cycle.append(cycle)",
         "program = torch.export.export(Calls(engine), (torch.ones(1, 8),))",
         "import atexit; atexit.register(lambda: engine(torch.ones(1, 8)))",

@@ -23,7 +23,7 @@ RECORDS = [
     for path in sorted(GOLDEN.glob("*.json"))
     for entry in json.loads(path.read_text())
 ]
-RELEASES = ("0.1.0", "0.2.0")
+RELEASES = ("0.1.0", "0.2.0", "0.3.0")
 
 
 def test_every_release_is_here() -> None:

@@ -1,5 +1,8 @@
 #include "engine.h"
 
+#include <ATen/ops/from_blob.h>
+
+#include <cstdint>
 #include <utility>
 
 #include "base64.h"
@@ -24,7 +27,22 @@ c10::intrusive_ptr<Engine> Engine::deserialize(const std::vector<std::string>& s
 
 std::vector<std::string> Engine::serialize() const {
     count(Counter::kSerializations);
-    return to_strings(record_, base64_encode(plan_->bytes()));
+    std::vector<std::string> strings;
+    strings.reserve(kRecordSlots);
+    for (auto& slot : serialize_metadata_only()) {
+        strings.push_back(slot ? std::move(*slot) : base64_encode(plan_->bytes()));
+    }
+    return strings;
+}
+
+std::vector<std::optional<std::string>> Engine::serialize_metadata_only() const {
+    return to_slots(record_);
+}
+
+at::Tensor Engine::plan_tensor() const {
+    auto* const data = const_cast<std::byte*>(plan_->bytes().data());  // the contract in engine.h
+    return at::from_blob(
+        data, {static_cast<std::int64_t>(plan_->size())}, [plan = plan_](void*) {}, at::kByte);
 }
 
 std::vector<at::Tensor> Engine::execute(const std::vector<at::Tensor>& inputs) {

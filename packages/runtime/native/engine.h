@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,16 @@ class TRT_RUNTIME_API Engine : public torch::CustomClassHolder {
 
     // The full record, the plan in base64.
     std::vector<std::string> serialize() const;
+
+    // The record without the plan: the engine slot is nullopt. Touches no byte of the plan.
+    std::vector<std::optional<std::string>> serialize_metadata_only() const;
+
+    // The plan as a uint8 tensor of shape [size] on the CPU, over the plan's own memory: no copy.
+    // It and its views keep the plan alive, with or without this engine, and cannot be resized.
+    //
+    // A tensor cannot be read-only, so this is a contract: who writes to it damages the plan. What
+    // comes of that is found by the plan's sha256, not executed (docs/engine-record.md).
+    at::Tensor plan_tensor() const;
 
     const Record& record() const noexcept { return record_; }
     const std::shared_ptr<const Plan>& plan() const noexcept { return plan_; }

@@ -129,12 +129,12 @@ void check_record(const Record& record) {
     check_aliases(record);
 }
 
-std::vector<std::string> to_strings(const Record& record, std::string engine) {
+std::vector<std::optional<std::string>> to_slots(const Record& record) {
     return {
         std::string(kAbi),
         record.name,
         record.device,
-        std::move(engine),
+        std::nullopt,
         join(record.inputs, '%'),
         join(record.outputs, '%'),
         flag(record.hardware_compatible),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,8 +38,8 @@ struct Record {
 // engine can have (no input, a name twice, an alias of a binding that is not there).
 TRT_RUNTIME_API void check_record(const Record& record);
 
-// The 13 strings; the engine slot is `engine`.
-std::vector<std::string> to_strings(const Record& record, std::string engine);
+// The 13 slots, all strings but the engine's, which is nullopt.
+std::vector<std::optional<std::string>> to_slots(const Record& record);
 
 // The other way round, all slots but the engine's. Length and ABI are checked before anything else
 // is read. Throws RecordError.

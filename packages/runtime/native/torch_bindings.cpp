@@ -77,6 +77,10 @@ TORCH_LIBRARY(trt_runtime, library) {
     library.class_<Engine>("Engine")
         .def("__obj_flatten__", &flatten)
         .def("serialize", [](const EnginePointer& engine) { return engine->serialize(); })
+        .def("serialize_metadata_only",
+             [](const EnginePointer& engine) { return engine->serialize_metadata_only(); })
+        .def("serialized_engine_tensor",
+             [](const EnginePointer& engine) { return engine->plan_tensor(); })
         // Traced as itself: nothing is flattened, copied or put back.
         .def("tracing_mode", [](const EnginePointer&) { return std::string("real"); })
         .def("__eq__", &is_same)

@@ -49,8 +49,11 @@ def capabilities() -> frozenset[str]:
     """Return what the engines of this build can do beyond the baseline, by name.
 
     - ``tracing-mode-real``: an engine is traced as itself, nothing of it is serialized or copied.
+    - ``metadata-only``: ``serialize_metadata_only()`` of an engine object gives its record without the
+      plan, at a cost that does not depend on the size of the plan.
+    - ``engine-tensor``: ``serialized_engine_tensor()`` gives the plan as a tensor, without a copy.
     """
-    return frozenset({"tracing-mode-real"})
+    return frozenset({"tracing-mode-real", "metadata-only", "engine-tensor"})
 
 
 def stats() -> dict[str, int]:

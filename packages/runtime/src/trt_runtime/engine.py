@@ -13,7 +13,7 @@ import torch
 from torch._library.fake_class_registry import maybe_unwrap_fake_script_object
 
 from . import _native
-from .errors import PlanError
+from .errors import PlanError, RecordError
 from .info import EngineInfo, PlanInfo
 from .record import fields_from_info, info_from_fields
 
@@ -69,6 +69,11 @@ class Engine:
     @classmethod
     def deserialize(cls, slots: Sequence[str]) -> Engine:
         """Make an engine of what `serialize` returned; raises RecordError or PlanError."""
+        if None in slots:
+            raise RecordError(
+                "engine record: expected the plan in the engine slot, found None: a record without its "
+                "plan is no engine; use serialize(), or Engine.from_plan with the plan and the info"
+            )
         return cls(_native.deserialize_engine(list(slots)))
 
     @property
@@ -88,9 +93,24 @@ class Engine:
         """The plan's bytes: read-only, no copy; keeps them alive."""
         return memoryview(_native.engine_plan(self._object))
 
+    @property
+    def plan_tensor(self) -> torch.Tensor:
+        """The plan's bytes as a uint8 tensor of shape [size] on the CPU: no copy; keeps them alive.
+
+        For reading only, though torch cannot enforce it: writing to it damages the engine, which then
+        does not load (PlanError). It cannot be resized.
+        """
+        tensor: torch.Tensor = self._object.serialized_engine_tensor()  # type: ignore[attr-defined]
+        return tensor
+
     def serialize(self) -> list[str]:
         """Return the 13 strings of docs/engine-record.md, the plan in base64: slow and large."""
         slots: list[str] = self._object.serialize()  # type: ignore[attr-defined]
+        return slots
+
+    def serialize_metadata_only(self) -> list[str | None]:
+        """Return what `serialize` does, None in place of the plan; touches no byte of the plan."""
+        slots: list[str | None] = self._object.serialize_metadata_only()  # type: ignore[attr-defined]
         return slots
 
     def __call__(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
