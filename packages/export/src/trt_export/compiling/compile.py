@@ -22,10 +22,10 @@ from trt_export.compiling.report import (
     Phase,
     ProgressCallback,
 )
-from trt_export.compiling.shapes import is_dynamic
 from trt_export.compiling.splice import BuiltPartition, splice
 from trt_export.compiling.subprogram import Source
 from trt_export.compiling.support import is_computation
+from trt_export.engines.shapes import is_dynamic
 from trt_export.errors import ComputeCapabilityError, NothingToCompileError, UnsupportedProgramError
 
 _log = logging.getLogger("trt_export")
