@@ -9,7 +9,8 @@ from typing import Any
 
 from trt_export.delegate.blob import BACKEND_ID, parse_header, parse_metadata
 from trt_export.engines.metadata import Binding, parse_provenance
-from trt_export.engines.record import check_plan, decode_plan, parse_record
+from trt_export.engines.record import check_plan, parse_record
+from trt_export.engines.slots import full_record
 from trt_export.errors import FileFormatError, TrtExportError
 from trt_export.files.pt2 import Program, StoredEngine, read_pt2
 from trt_export.files.pte import Delegate, Method, NamedData, Segment, Value, is_pte, read_pte
@@ -242,8 +243,9 @@ def _stored_engine(stored: StoredEngine) -> StoredEngineInfo:
 
 
 def _record_info(state: Sequence[object]) -> EngineInfo:
-    record = parse_record(state)
-    plan = check_plan(record, decode_plan(state))
+    full = full_record(state)
+    record = parse_record(full.metadata)
+    plan = check_plan(record, full.decode_plan())
     return EngineInfo(
         name=record.name,
         container="record",
