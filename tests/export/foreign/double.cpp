@@ -77,7 +77,7 @@ at::Tensor engine_tensor(const Self& self) {
 }
 
 bool same(const Self& self, const c10::IValue& other) {
-    return other.isCustomClass() && other.toCapsule().get() == self.get();
+    return other.isCustomClass() && other.toObject()->getSlot(0).toCapsule().get() == self.get();
 }
 
 std::vector<at::Tensor> execute(const std::vector<at::Tensor>&, const Self&) {

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch.export import Dim, ExportedProgram, export
 
-import trt_runtime
 from export.programs import (
     Calls,
     execute,

@@ -54,6 +54,6 @@ def _violations(passes: Sequence[tuple[str, tuple[str, ...]]]) -> list[str]:
             if needed not in names:
                 found.append(f"{name!r} needs {needed!r}, which is not there")
             elif needed not in earlier:
-                where = "itself" if needed == name else "later"
-                found.append(f"{name!r} needs {needed!r} before it, which comes {where}")
+                where = "is itself" if needed == name else "comes later"
+                found.append(f"{name!r} needs {needed!r} before it, which {where}")
     return found
