@@ -35,6 +35,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
+def unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what engine classes have been asked, and what has been warned of."""
+    monkeypatch.setattr("trt_export.engines.probe._methods", {})
+    monkeypatch.setattr("trt_export.engines.fallback._announced", set())
+
+
+@pytest.fixture
 def running_op() -> Iterator[None]:
     """A real kernel for the op that lowering puts in an engine's place: it makes an engine of the op's arguments."""
     from trt_export.passes.engine_op import execute_plan

@@ -3,10 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
-
-from trt_export.engines.probe import CAPABILITIES
 
 
 class _Type:
@@ -63,13 +60,3 @@ def accessors(engine: torch.ScriptObject) -> dict[str, Callable[[], Any]]:
         "serialize_metadata_only": lambda: [*slots],
         "serialized_engine_tensor": lambda: held,
     }
-
-
-@pytest.fixture
-def unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget what classes have been asked, and what has been warned of."""
-    monkeypatch.setattr("trt_export.engines.probe._methods", {})
-    monkeypatch.setattr("trt_export.engines.fallback._announced", set())
-
-
-NAMES = {item.name: item.method for item in CAPABILITIES}
