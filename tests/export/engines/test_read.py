@@ -173,7 +173,7 @@ def test_an_accessor_that_fails_is_a_typed_error() -> None:
 
     counted = Counted(ACCESSORS, serialize_metadata_only=fail)
     with pytest.raises(
-        EngineRecordError, match=r"class trt_runtime\.Engine does not give .*no such file"
+        EngineRecordError, match=r"class trt_runtime\.Engine does not answer .*no such file"
     ):
         counted.reader.metadata()
 

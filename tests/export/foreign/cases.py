@@ -7,6 +7,8 @@ import io
 import json
 import os
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 import trt_export
 from export import programs
 from export.foreign.double import PICKLE, engine, execute, load_double, plan, record
+from trt_export.cli import main
 from trt_export.engines.expressions import evaluate
 from trt_export.engines.find import find_calls
 from trt_export.errors import (
@@ -30,6 +33,7 @@ from trt_export.errors import (
     MissingCapabilityError,
     OutputAllocatorError,
 )
+from trt_export.inspecting import Pt2Info
 from trt_export.passes.engine_op import is_execute_plan
 from trt_export.passes.prepare import prepare
 
@@ -288,6 +292,45 @@ def test_saved_and_loaded() -> None:
     torch.export.save(program(), file)
     file.seek(0)
     assert parts(*blobs(lower(torch.export.load(file))))[1] == plan()
+
+
+@FORMS
+def test_files_with_such_engines_are_described_and_built(
+    decomposed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "model.pt2"
+    torch.export.save(program(decomposed, engine=engine(abi=9)), file)
+    found = trt_export.info(file)
+    assert isinstance(found, Pt2Info)
+    assert [item.calls for item in found.programs] == [1]
+    (stored,) = found.engines
+    assert (stored.type, stored.problem) == ("tensorrt.Engine", None)
+    assert stored.engine is not None
+    assert (stored.engine.plan_format, stored.engine.device) == ("tensorrt", "cuda:0")
+    assert [(item.role, item.name, item.shape) for item in stored.engine.bindings] == [
+        ("input", "x", None),
+        ("output", "output_0", None),
+    ]
+    assert main(["info", str(file)]) == 0
+    assert "input x: dtype and shape are not in its record" in capsys.readouterr().out
+    output = tmp_path / "model.pte"
+    assert main(["build", str(file), "-o", str(output)]) == 0
+    (blob,) = blobs(deserialize_pte_binary(output.read_bytes()).program)
+    assert parts(blob)[1] == plan()
+
+
+def test_a_file_is_not_built_where_the_class_is_not_known(tmp_path: Path) -> None:
+    file = tmp_path / "model.pt2"
+    torch.export.save(program(), file)
+    done = subprocess.run(
+        [sys.executable, "-m", "trt_export", "build", str(file), "-o", str(tmp_path / "m.pte")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "holds engines of torch-tensorrt, which must be there" in done.stderr
+    assert done.stderr.endswith(": pip install torch-tensorrt\n")
 
 
 def test_our_op_takes_no_foreign_engine_and_theirs_none_of_ours() -> None:

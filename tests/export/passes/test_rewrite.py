@@ -187,7 +187,7 @@ def test_an_engine_used_twice_is_read_once_and_stored_once(monkeypatch: pytest.M
     monkeypatch.setattr(
         EngineReader,
         "_ask",
-        lambda self, method: asked.append(method.__name__) or real(self, method),
+        lambda self, method: asked.append(method) or real(self, method),
     )
     held = one_output_engine()
     model = Calls(

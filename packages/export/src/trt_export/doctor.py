@@ -163,12 +163,12 @@ def _engine() -> object:
     import trt_runtime
     from trt_export.plan import write_onnxruntime_plan
 
-    output = {"name": "nothing", "dtype": "float32", "shape": [0]}
+    binding = {"name": "in_0", "dtype": "float32", "shape": [1]}
     record = {
         "name": "doctor",
         "device": "cpu",
-        "inputs": [],
-        "outputs": [output],
+        "inputs": [{**binding, "min": [1], "opt": [1], "max": [1]}],
+        "outputs": [{**binding, "name": "out_0"}],
         "provenance": {},
     }
     return trt_runtime.Engine.from_plan(write_onnxruntime_plan([], {}), record)

@@ -4,7 +4,6 @@ An engine that lacks an accessor is read through its full state, which every rel
 Engines are read here and nowhere else.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -46,7 +45,7 @@ class EngineReader:
             CorruptPlanError: the whole state had to be read, and its plan is not base64.
         """
         if self._metadata is None and METADATA_ONLY in self._capabilities:
-            slots = self._ask(self._engine.serialize_metadata_only)
+            slots = self._ask("serialize_metadata_only")
             self._metadata = metadata_record(_a_list(slots), self._abis)
         if self._metadata is None:
             self._read_whole()
@@ -60,7 +59,7 @@ class EngineReader:
             EngineRecordError, CorruptPlanError: as `metadata`.
         """
         if self._plan is None and ENGINE_TENSOR in self._capabilities:
-            self._plan = _checked(self._ask(self._engine.serialized_engine_tensor))
+            self._plan = _checked(self._ask("serialized_engine_tensor"))
         if self._plan is None:
             self._read_whole()
         assert self._plan is not None
@@ -68,7 +67,7 @@ class EngineReader:
 
     def _read_whole(self) -> None:
         """Serialize the engine, and keep what there is no other way to; both if both are lacking."""
-        state = self._ask(self._engine.__getstate__)
+        state = self._ask("__getstate__")
         if isinstance(state, tuple):  # torch adds the class name.
             state = state[0]
         full = full_record(_a_list(state), self._abis)
@@ -83,15 +82,15 @@ class EngineReader:
                 else torch.empty(0, dtype=torch.uint8)
             )
 
-    def _ask(self, method: Callable[[], Any]) -> Any:
+    def _ask(self, method: str) -> Any:
         try:
-            return method()
+            return getattr(self._engine, method)()
         except (
             RuntimeError,
             UnicodeDecodeError,
         ) as error:  # What TorchBind makes of any C++ exception.
             raise EngineRecordError(
-                f"an engine of class {self._capabilities.engine_class} does not give its record: {error}"
+                f"an engine of class {self._capabilities.engine_class} does not answer {method}(): {error}"
             ) from error
 
 
