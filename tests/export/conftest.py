@@ -15,7 +15,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import executorch.exir  # noqa: F401
 
-_THIRD_PARTY = (
+_EXPECTED = (
+    # Tests of every runtime release run here; what is said of old ones has tests of its own.
+    "ignore:trt-export. engines of class:trt_export.FallbackWarning",
     # torch and ExecuTorch copy pytree specs, which torch itself deprecates.
     "ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated:FutureWarning",
     # ExecuTorch finds its flatbuffer schema through importlib.resources.read_binary.
@@ -28,8 +30,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            for text in _THIRD_PARTY:
+            for text in _EXPECTED:
                 item.add_marker(pytest.mark.filterwarnings(text))
+
+
+@pytest.fixture
+def unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what engine classes have been asked, and what has been warned of."""
+    monkeypatch.setattr("trt_export.engines.probe._methods", {})
+    monkeypatch.setattr("trt_export.engines.fallback._announced", set())
 
 
 @pytest.fixture

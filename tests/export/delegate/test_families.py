@@ -14,7 +14,7 @@ import trt_export
 from export.programs import plan_of
 from models import FAMILIES, Family
 from trt_export.engines.find import find_calls
-from trt_export.passes.pipeline import prepare
+from trt_export.passes.prepare import prepare
 
 pytestmark = pytest.mark.filterwarnings("ignore:Mutation on a buffer in the model:UserWarning")
 

@@ -28,7 +28,7 @@ from trt_export.errors import (
     OutputAllocatorError,
     TrtExportError,
 )
-from trt_export.passes.pipeline import prepare
+from trt_export.passes.prepare import prepare
 
 
 def with_engine(
@@ -184,7 +184,7 @@ def test_all_methods_are_validated_before_the_first_is_rewritten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rewritten: list[object] = []
-    monkeypatch.setattr("trt_export.passes.pipeline.rewrite", lambda *a: rewritten.append(a))
+    monkeypatch.setattr("trt_export.passes.prepare.rewrite", lambda *a: rewritten.append(a))
     with pytest.raises(TrtExportError):
         prepare({"good": one_call(), "bad": with_engine(two_output_engine())})
     assert rewritten == []

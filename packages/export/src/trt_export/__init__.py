@@ -10,20 +10,33 @@ What a name needs is imported when the name is first used: ExecuTorch and torch.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from trt_export.errors import TrtExportError
+from trt_export.errors import FallbackWarning, TrtExportError
 
 if TYPE_CHECKING:
     from trt_export.compiling import compile
     from trt_export.edge import save, to_edge
+    from trt_export.engines.probe import EngineCapabilities, probe
     from trt_export.inspecting import info
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
-__all__ = ["TrtExportError", "__version__", "compile", "info", "save", "to_edge"]
+__all__ = [
+    "EngineCapabilities",
+    "FallbackWarning",
+    "TrtExportError",
+    "__version__",
+    "compile",
+    "info",
+    "probe",
+    "save",
+    "to_edge",
+]
 
 _HOMES = {
+    "EngineCapabilities": "trt_export.engines.probe",
     "compile": "trt_export.compiling",
     "info": "trt_export.inspecting",
+    "probe": "trt_export.engines.probe",
     "save": "trt_export.edge",
     "to_edge": "trt_export.edge",
 }

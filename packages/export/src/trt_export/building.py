@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from trt_export.errors import FileFormatError, TrtExportError, UsageError
 from trt_export.files.atomic import check_writable, write_files
-from trt_export.files.pt2 import read_pt2
+from trt_export.files.pt2 import FOREIGN_CLASS, read_pt2
 from trt_export.files.pte import is_pte
 from trt_export.inspecting import read_head
 
@@ -101,7 +102,8 @@ def build(order: BuildOrder, step: Step) -> BuildResult:
         TrtExportError: what compiling and lowering raise.
     """
     _check_files(order)
-    has_engines = _has_engines(order.program)
+    archive = read_pt2(order.program)
+    has_engines = any(program.calls or program.engines for program in archive.programs)
     if has_engines and (order.builder or order.compute_capabilities or order.dynamic):
         raise UsageError(
             f"{order.program} holds engines already and is lowered as it is: leave out --builder,"
@@ -117,6 +119,8 @@ def build(order: BuildOrder, step: Step) -> BuildResult:
         # Before the imports and the file, which take seconds.
         builder = get_builder(order.builder or DEFAULT_BUILDER, order.compute_capabilities)
     with clock("load"):
+        if any(engine.type == FOREIGN_CLASS for engine in archive.engines):
+            _load_foreign_class(order.program)
         program = load_program(order.program)
     if builder is not None:
         from trt_export.compiling import compile
@@ -201,8 +205,24 @@ def _check_files(order: BuildOrder) -> None:
         )
 
 
-def _has_engines(path: Path) -> bool:
-    return any(program.calls for program in read_pt2(path).programs)
+def _load_foreign_class(path: Path) -> None:
+    """Have torch know the class of torch-tensorrt's engines, as its import does.
+
+    Raises:
+        FileFormatError: it cannot be imported.
+    """
+    import torch
+
+    try:
+        torch.classes.tensorrt.Engine  # noqa: B018  Raises if nobody has registered it.
+    except RuntimeError:
+        try:
+            import_module("torch_tensorrt")
+        except Exception as error:  # A native package that does not fit raises anything.
+            raise FileFormatError(
+                f"{path} holds engines of torch-tensorrt, which must be there to load them"
+                f" ({type(error).__name__}: {error}): pip install torch-tensorrt"
+            ) from error
 
 
 def _program_writer(program: "ExportedProgram") -> Callable[[BinaryIO], object]:

@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from trt_export import __version__
-from trt_export.errors import OutputFileError, TrtExportError, UnknownBuilderError, UsageError
+from trt_export.errors import (
+    FallbackWarning,
+    OutputFileError,
+    TrtExportError,
+    UnknownBuilderError,
+    UsageError,
+)
 
 _EXIT_NO = 1
 _EXIT_USAGE = 2
@@ -201,11 +207,23 @@ def _printable(line: str) -> str:
 def _quiet() -> Iterator[None]:
     """Keep what torch and ExecuTorch say about themselves away from a user of the command.
 
-    `python -W ...` and TORCH_LOGS bring it back.
+    `python -W ...` and TORCH_LOGS bring it back. What we have to say ourselves is one line on stderr.
     """
     with warnings.catch_warnings():
         if not sys.warnoptions:
             warnings.simplefilter("ignore")
+            warnings.simplefilter("always", FallbackWarning)
+        show = warnings.showwarning
+
+        def show_ours(
+            message: Warning | str, category: type[Warning], *args: Any, **kwargs: Any
+        ) -> None:
+            if issubclass(category, FallbackWarning):
+                print(message, file=sys.stderr)
+            else:
+                show(message, category, *args, **kwargs)
+
+        warnings.showwarning = show_ours
         if "TORCH_LOGS" not in os.environ:
             logging.disable(logging.WARNING)
         try:

@@ -87,7 +87,12 @@ def _engine(engine: EngineInfo) -> Iterator[str]:
         profile = ""
         if binding.profile:
             profile = "".join(f" {key} {_shape(sizes)}" for key, sizes in binding.profile.items())
-        yield f"{binding.role} {binding.name}: {binding.dtype} {_shape(binding.shape)}{profile}"
+        kind = (
+            "dtype and shape are not in its record"
+            if binding.shape is None
+            else f"{binding.dtype} {_shape(binding.shape)}{profile}"
+        )
+        yield f"{binding.role} {binding.name}: {kind}"
     for output, source, kind in engine.aliased_io:
         yield f"output {output} is written into input {source} ({kind})"
     if engine.provenance:

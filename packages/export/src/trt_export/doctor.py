@@ -6,7 +6,6 @@ import importlib.util
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from trt_export.errors import TrtExportError
 
@@ -19,7 +18,6 @@ _NEEDED = (
     ("onnxruntime", "onnxruntime"),
     ("trt-runtime", "trt_runtime"),
 )
-_LIBRARY = "libtrt_runtime.so"
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Option:
-    """A builder or an executor: whether it can be used here, else why not and what would change that."""
+    """A capability, a builder or an executor: whether it is there, else why not and what would change that."""
 
     name: str
     available: bool
@@ -44,12 +42,18 @@ class Option:
 
 @dataclass(frozen=True)
 class Report:
-    """What `doctor` found. `runtime_library` is the file that this process has loaded."""
+    """What `doctor` found.
+
+    `runtime_library` is the file that this process has loaded. A capability that its engines lack costs time and
+    memory; the detail says what.
+    """
 
     python: str
     platform: str
     packages: tuple[Package, ...]
     runtime_library: str | None
+    runtime_version: str | None
+    capabilities: tuple[Option, ...]
     builders: tuple[Option, ...]
     executors: tuple[Option, ...]
     gpus: tuple[str, ...]
@@ -57,8 +61,13 @@ class Report:
 
     @property
     def healthy(self) -> bool:
-        """Whether everything that is needed works; builders and executors that are not there do not count."""
-        return all(package.problem is None for package in self.packages)
+        """Whether everything that is needed works, and none of it falls back to something slower.
+
+        Builders and executors that are not there do not count.
+        """
+        return all(package.problem is None for package in self.packages) and all(
+            capability.available for capability in self.capabilities
+        )
 
     def lines(self) -> list[str]:
         """The same for people."""
@@ -72,8 +81,13 @@ class Report:
             else:
                 yield f"BROKEN {package.name} {package.version or '(not installed)'}: {package.problem}"
                 yield f"  {package.remedy}"
-        yield f"runtime library: {self.runtime_library or 'none loaded'}"
-        for title, options in (("builder", self.builders), ("executor", self.executors)):
+        version = f" (version {self.runtime_version or 'unknown'})" if self.runtime_library else ""
+        yield f"runtime library: {self.runtime_library or 'none loaded'}{version}"
+        for title, options in (
+            ("capability", self.capabilities),
+            ("builder", self.builders),
+            ("executor", self.executors),
+        ):
             for option in options:
                 yield f"{title} {option.name}: {'yes' if option.available else 'no'}, {option.detail}"
                 if option.remedy:
@@ -88,11 +102,14 @@ def examine() -> Report:
     """Import what is needed and look at what is there; takes some seconds."""
     packages = tuple(_package(name, module) for name, module in _NEEDED)
     gpus, reason = _gpus()
+    library, version, capabilities = _runtime()
     return Report(
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
         packages=(Package("trt-export", _version("trt-export")), *packages),
-        runtime_library=_runtime_library(),
+        runtime_library=library,
+        runtime_version=version,
+        capabilities=capabilities,
         builders=_builders(),
         executors=_executors(gpus, reason),
         gpus=gpus,
@@ -120,14 +137,41 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _runtime_library() -> str | None:
-    """The library as the process has it mapped, which need not be the one beside the package."""
+def _runtime() -> tuple[str | None, str | None, tuple[Option, ...]]:
+    """The loaded runtime's file and version, and what one of its engines answers when it is probed."""
     try:
-        maps = Path("/proc/self/maps").read_text()
-    except OSError:
-        return None
-    paths = (line.split(maxsplit=5)[-1] for line in maps.splitlines())
-    return next((path for path in paths if Path(path).name == _LIBRARY), None)
+        from trt_export.engines.library import engine_library
+        from trt_export.engines.probe import CAPABILITIES, probe
+
+        capabilities = probe(_engine())
+    except Exception as error:  # The packages that are broken are listed with their own errors.
+        text = f"no engine could be made to ask: {type(error).__name__}: {error}"
+        return None, None, (Option("all", False, text),)
+    library = engine_library(capabilities.engine_class)
+    found = {item.capability: item.found for item in capabilities.missing}
+    options = tuple(
+        Option(item.name, False, f"{found[item]}: {item.cost}", library.remedy)
+        if item in found
+        else Option(item.name, True, f"{item.method}()")
+        for item in CAPABILITIES
+    )
+    return library.path, library.version, options
+
+
+def _engine() -> object:
+    """An engine that is never run, over an empty ONNX model."""
+    import trt_runtime
+    from trt_export.plan import write_onnxruntime_plan
+
+    binding = {"name": "in_0", "dtype": "float32", "shape": [1]}
+    record = {
+        "name": "doctor",
+        "device": "cpu",
+        "inputs": [{**binding, "min": [1], "opt": [1], "max": [1]}],
+        "outputs": [{**binding, "name": "out_0"}],
+        "provenance": {},
+    }
+    return trt_runtime.Engine.from_plan(write_onnxruntime_plan([], {}), record)
 
 
 def _builders() -> tuple[Option, ...]:

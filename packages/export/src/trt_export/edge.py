@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -22,7 +23,8 @@ from trt_export.delegate.held_outputs import hold_outputs, release_outputs
 from trt_export.delegate.partitioner import EnginePartitioner
 from trt_export.errors import LoweringError
 from trt_export.files.atomic import check_writable, write_files
-from trt_export.passes.pipeline import prepare
+from trt_export.passes.pipeline import Pass, Pipeline
+from trt_export.passes.prepare import PREPARE, Lowering
 from trt_export.symbols import only_symbols
 
 Partitioners: TypeAlias = Sequence[Partitioner] | Mapping[str, Sequence[Partitioner]]
@@ -42,6 +44,9 @@ def to_edge(
     each program stays in ExecuTorch's edge dialect for its own kernels or for other partitioners. State that
     a program mutates stays outside of the delegates and keeps its initial value.
 
+    Engines whose library lacks an accessor are read the slow way, with the same result and one `FallbackWarning`
+    per process for each capability that is missing.
+
     Args:
         programs: a program of `trt_export.compile`, or several by method name; one alone is `forward`.
         partitioners: others to run before ours (such as XNNPACK's), for all methods or by method name.
@@ -55,27 +60,82 @@ def to_edge(
 
     Raises:
         NoEngineError: no method calls an engine.
+        MissingCapabilityError: an engine has to be read the slow way, and TRT_EXPORT_STRICT=1.
         LoweringError: a call that cannot be lowered; its subclasses say why.
         EngineRecordError, PlanError: an engine that cannot be read.
     """
-    methods = dict(programs) if isinstance(programs, Mapping) else {"forward": programs}
     _check_backend()
-    prepared = prepare(methods)
-    with only_symbols(prepared.values()):
-        manager = to_edge_transform_and_lower(
-            prepared,
-            transform_passes=transform_passes,
-            partitioner=_others(partitioners),
-            constant_methods=dict(constant_methods) if constant_methods else None,
-            compile_config=compile_config,
+    state = EdgeLowering(
+        dict(programs) if isinstance(programs, Mapping) else {"forward": programs},
+        partitioners=_others(partitioners),
+        transform_passes=transform_passes,
+        constant_methods=dict(constant_methods) if constant_methods else None,
+        compile_config=compile_config,
+    )
+    Pipeline(PASSES).run(state)
+    assert state.manager is not None
+    return state.manager
+
+
+@dataclass
+class EdgeLowering(Lowering):
+    """What the passes of `to_edge` hand on: ExecuTorch's options, its manager, and the outputs that were added."""
+
+    partitioners: Any = None
+    transform_passes: Any = None
+    constant_methods: dict[str, Any] | None = None
+    compile_config: EdgeCompileConfig | None = None
+    manager: EdgeProgramManager | None = None
+    held: dict[str, int] = field(default_factory=dict)
+
+    def edge_programs(self) -> dict[str, ExportedProgram]:
+        """The methods as ExecuTorch has them now."""
+        assert self.manager is not None
+        return {method: self.manager.exported_program(method) for method in self.programs}
+
+
+def _lower(state: EdgeLowering) -> None:
+    with only_symbols(state.prepared.values()):
+        state.manager = to_edge_transform_and_lower(
+            state.prepared,
+            transform_passes=state.transform_passes,
+            partitioner=state.partitioners,
+            constant_methods=state.constant_methods,
+            compile_config=state.compile_config,
         )
-    held = {method: hold_outputs(manager.exported_program(method)) for method in methods}
-    manager = manager.to_backend({method: EnginePartitioner() for method in methods})
-    for method in methods:
-        program = manager.exported_program(method)
-        release_outputs(program, held[method])
+
+
+def _hold_outputs(state: EdgeLowering) -> None:
+    state.held = {
+        method: hold_outputs(program) for method, program in state.edge_programs().items()
+    }
+
+
+def _partition(state: EdgeLowering) -> None:
+    assert state.manager is not None
+    state.manager = state.manager.to_backend(
+        {method: EnginePartitioner() for method in state.programs}
+    )
+
+
+def _release_outputs(state: EdgeLowering) -> None:
+    for method, program in state.edge_programs().items():
+        release_outputs(program, state.held[method])
+
+
+def _keep_state(state: EdgeLowering) -> None:
+    for program in state.edge_programs().values():
         _keep_initial_state(program)
-    return manager
+
+
+PASSES: tuple[Pass[EdgeLowering], ...] = (
+    *PREPARE,
+    Pass("lower", _lower, after=("rewrite",)),
+    Pass("hold-outputs", _hold_outputs, after=("lower",)),
+    Pass("partition", _partition, after=("hold-outputs",)),
+    Pass("release-outputs", _release_outputs, after=("hold-outputs", "partition")),
+    Pass("keep-state", _keep_state, after=("release-outputs",)),
+)
 
 
 def save(

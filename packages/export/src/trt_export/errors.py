@@ -1,4 +1,4 @@
-"""Every error that trt_export raises on purpose; all derive from `TrtExportError`.
+"""Every error that trt_export raises on purpose; all derive from `TrtExportError`. And its one warning.
 
 A message names what was expected, what was found and the way out.
 """
@@ -64,6 +64,14 @@ class NothingToCompileError(CompileError):
     """No part of the program can become an engine; the message lists the reasons."""
 
 
+class MissingCapabilityError(TrtExportError):
+    """An engine lacks capabilities, and TRT_EXPORT_STRICT=1 asks for no fallback; no program was changed."""
+
+
+class PassOrderError(TrtExportError):
+    """Passes were put together in an order that they do not allow; the message lists every violation."""
+
+
 class EngineRecordError(TrtExportError):
     """The record of an engine has another length, ABI or content than this version reads."""
 
@@ -109,4 +117,8 @@ class OutputFileError(TrtExportError):
 
 
 class UsageError(TrtExportError):
-    """The command line asks for something that cannot be meant."""
+    """The command line or an environment variable asks for something that cannot be meant."""
+
+
+class FallbackWarning(UserWarning):
+    """An engine's library is too old for a fast way; a slower one is taken, with the same result."""

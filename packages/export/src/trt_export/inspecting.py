@@ -11,26 +11,36 @@ from typing import Any
 from trt_export.delegate.blob import BACKEND_ID, parse_header, parse_metadata
 from trt_export.engines.metadata import Binding, parse_provenance
 from trt_export.engines.metadata import parse_metadata as read_metadata
-from trt_export.engines.record import check_plan, decode_plan, parse_record
+from trt_export.engines.record import (
+    EngineRecord,
+    binding_names,
+    check_plan,
+    parse_foreign_record,
+    parse_record,
+)
+from trt_export.engines.slots import FOREIGN_ABIS, full_record
 from trt_export.errors import (
     CorruptPlanError,
     EngineRecordError,
     FileFormatError,
     TrtExportError,
 )
-from trt_export.files.pt2 import Program, StoredEngine, read_pt2
+from trt_export.files.pt2 import FOREIGN_CLASS, Program, StoredEngine, read_pt2
 from trt_export.files.pte import Delegate, Method, NamedData, Segment, Value, is_pte, read_pte
 from trt_export.plan import PlanHeader, read_plan_header
 
 
 @dataclass(frozen=True)
 class BindingInfo:
-    """A binding of an engine; a free dimension is -1 in a `.pte`, its name or an expression in a `.pt2`."""
+    """A binding of an engine; a free dimension is -1 in a `.pte`, its name or an expression in a `.pt2`.
+
+    `dtype` and `shape` are None for an engine of torch-tensorrt in a `.pt2`, whose record does not tell them.
+    """
 
     name: str
     role: str
-    dtype: str
-    shape: tuple[int | str, ...]
+    dtype: str | None
+    shape: tuple[int | str, ...] | None
     profile: dict[str, tuple[int, ...]] | None = None
 
 
@@ -268,14 +278,40 @@ def _stored_engine(stored: StoredEngine) -> StoredEngineInfo:
             raise FileFormatError(
                 f"engine {stored.name!r} has a state of type {type(stored.state).__name__}, expected a list"
             )
-        return StoredEngineInfo(stored.name, stored.type, _record_info(stored.state))
+        read = _foreign_info if stored.type == FOREIGN_CLASS else _record_info
+        return StoredEngineInfo(stored.name, stored.type, read(stored.state))
     except TrtExportError as error:
         return StoredEngineInfo(stored.name, stored.type, problem=str(error))
 
 
 def _record_info(state: Sequence[object]) -> EngineInfo:
-    record = parse_record(state)
-    plan = check_plan(record, decode_plan(state))
+    full = full_record(state)
+    record = parse_record(full.metadata)
+    bindings = tuple(
+        BindingInfo(b.name, role, b.dtype, b.shape, _profile(b))
+        for role, items in (("input", record.inputs), ("output", record.outputs))
+        for b in items
+    )
+    return _engine_info(record, check_plan(record, full.decode_plan()), bindings)
+
+
+def _foreign_info(state: Sequence[object]) -> EngineInfo:
+    """An engine of torch-tensorrt: its pickled metadata is not read, so its bindings have names only."""
+    full = full_record(state, FOREIGN_ABIS)
+    names = binding_names(full.metadata)
+    inputs, outputs = ([Binding(name, "", ()) for name in items] for items in names)
+    record = parse_foreign_record(full.metadata, inputs, outputs)
+    bindings = tuple(
+        BindingInfo(name, role, None, None)
+        for role, items in zip(("input", "output"), names, strict=True)
+        for name in items
+    )
+    return _engine_info(record, check_plan(record, full.decode_plan()), bindings)
+
+
+def _engine_info(
+    record: EngineRecord, plan: PlanHeader, bindings: tuple[BindingInfo, ...]
+) -> EngineInfo:
     return EngineInfo(
         name=record.name,
         container="record",
@@ -283,11 +319,7 @@ def _record_info(state: Sequence[object]) -> EngineInfo:
         device=record.device,
         hardware_compatible=record.hardware_compatible,
         target_platform=record.target_platform,
-        bindings=tuple(
-            BindingInfo(b.name, role, b.dtype, b.shape, _profile(b))
-            for role, bindings in (("input", record.inputs), ("output", record.outputs))
-            for b in bindings
-        ),
+        bindings=bindings,
         aliased_io=tuple((a.output, a.input, a.kind) for a in record.aliased_io),
         provenance=record.provenance,
     )

@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
-from trt_export.compiling.shapes import is_dynamic, size_of
+from trt_export.engines.shapes import is_dynamic, size_of
 from trt_export.errors import DynamicShapeError, UnboundedDimensionError
 
 # torch.export writes 2 where it assumed that a size is neither 0 nor 1, and does not hold callers to it.

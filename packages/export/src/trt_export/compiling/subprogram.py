@@ -18,14 +18,14 @@ from torch.export.graph_signature import (
 )
 from torch.fx import Graph, GraphModule, Node
 
-from trt_export.compiling.shapes import (
+from trt_export.compiling.support import is_metadata_check
+from trt_export.engines.shapes import (
     Inexpressible,
     InputDimensions,
     build,
     parse_dimension,
     size_of,
 )
-from trt_export.compiling.support import is_metadata_check
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "+": operator.add,

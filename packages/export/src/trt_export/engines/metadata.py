@@ -64,6 +64,23 @@ def parse_provenance(metadata: str) -> dict[str, Any]:
         return {}
 
 
+def parse_bindings(text: str) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
+    """The `inputs` and `outputs` of JSON that holds nothing else.
+
+    Raises:
+        EngineRecordError: not JSON, or a field of the wrong kind.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise EngineRecordError(f"the bindings of an engine are not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise EngineRecordError(
+            f"the bindings of an engine must be an object, found {type(data).__name__}"
+        )
+    return _bindings(data, "inputs"), _bindings(data, "outputs")
+
+
 def _object(text: str, engine: str) -> dict[str, Any]:
     try:
         metadata = json.loads(text)

@@ -1,28 +1,27 @@
-"""The record of an engine: 13 strings, and the JSON metadata among them.
+"""What the record of an engine says, in fields with types.
 
-The format is that of `docs/engine-record.md`; slots, order and ABI number are those of the record in use in
-the field (torch-tensorrt 2.14). This module is the only one that knows slots and separators.
+Our own engines have JSON metadata in it (docs/engine-record.md). Those of torch-tensorrt have a pickle there, which
+is never loaded: shapes and dtypes of their bindings come from the graph that calls them, and go along as a string of
+their own while a program is lowered.
 """
 
-import base64
 import hashlib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trt_export.engines.metadata import REBUILD, Binding, Metadata, parse_metadata
+from trt_export.engines.metadata import (
+    REBUILD,
+    Binding,
+    Metadata,
+    parse_bindings,
+    parse_metadata,
+)
+from trt_export.engines.slots import FIELDS, MetadataRecord, metadata_of_strings
 from trt_export.errors import CorruptPlanError, EngineRecordError, TruncatedPlanError
 from trt_export.plan import PlanHeader, read_plan_header
-
-ABI = "10"
-FIELDS = (
-    "ABI", "name", "device", "engine", "input names", "output names", "hardware-compatible",
-    "metadata", "target platform", "requires output allocator", "resource allocation strategy",
-    "requires native multi-device", "aliased I/O",
-)  # fmt: skip
-ENGINE_SLOT = FIELDS.index("engine")
-_PIECE = 1 << 22  # characters of base64, a multiple of 4
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ class Alias:
 class EngineRecord:
     """All that an engine says of itself, except the plan's bytes.
 
-    `device_index` is -1 for the CPU. `plan` and `provenance` are the mappings of the same name in the
-    metadata JSON, whose text is `metadata`.
+    `device_index` is -1 for the CPU. `metadata` is the text of its metadata slot, `plan` and `provenance` are the
+    mappings of the same name in it, empty for an engine of torch-tensorrt.
     """
 
     name: str
@@ -62,79 +61,85 @@ class EngineRecord:
         return "cpu" if self.device_index < 0 else f"cuda:{self.device_index}"
 
 
-def parse_record(state: Sequence[object]) -> EngineRecord:
-    """Read a record of 13 strings; the engine slot is not looked at.
+def parse_record(record: MetadataRecord) -> EngineRecord:
+    """Read the record of one of our own engines.
 
     Raises:
-        EngineRecordError: wrong length, ABI, separator, flag or metadata. The length and the ABI are
-            checked before any slot is read.
+        EngineRecordError: wrong separator, flag or metadata.
     """
-    if len(state) != len(FIELDS):
-        raise EngineRecordError(
-            f"an engine record of ABI {ABI} has {len(FIELDS)} fields, this one has {len(state)}"
-            f" (ABI {state[0] if state else 'missing'}): it was made by another version; {REBUILD}"
-        )
-    for field, value in zip(FIELDS, state, strict=True):
-        if not isinstance(value, str) and field != "engine":
-            raise EngineRecordError(
-                f"field {field!r} of an engine record must be a string, not {type(value).__name__}"
-            )
-    slots = dict(zip(FIELDS, without_plan(state), strict=True))
-    if slots["ABI"] != ABI:
-        raise EngineRecordError(
-            f"expected an engine record of ABI {ABI}, found {slots['ABI']!r}; {REBUILD}"
-        )
-    metadata = parse_metadata(slots["metadata"], slots["name"])
-    _check_names("inputs", slots["input names"], metadata.inputs)
-    _check_names("outputs", slots["output names"], metadata.outputs)
+    return _record(record, parse_metadata(record["metadata"], record["name"]))
+
+
+def parse_foreign_record(
+    record: MetadataRecord, inputs: Sequence[Binding], outputs: Sequence[Binding]
+) -> EngineRecord:
+    """Read the record of an engine of torch-tensorrt.
+
+    Args:
+        record: the record.
+        inputs: the bindings as the graph that calls it has them.
+        outputs: the same of its outputs.
+
+    Raises:
+        EngineRecordError: wrong separator or flag, or other names.
+    """
+    return _record(record, Metadata(tuple(inputs), tuple(outputs), {}, {}))
+
+
+def record_strings(record: MetadataRecord, foreign: EngineRecord | None = None) -> tuple[str, ...]:
+    """A record as strings that an op can carry, and `record_of_strings` reads.
+
+    Args:
+        record: the record.
+        foreign: what was made of it, if it is that of an engine of torch-tensorrt.
+    """
+    if foreign is None:
+        return record.strings()
+    bindings = {
+        role: [{"name": b.name, "dtype": b.dtype, "shape": list(b.shape)} for b in items]
+        for role, items in (("inputs", foreign.inputs), ("outputs", foreign.outputs))
+    }
+    return (*record.strings(), json.dumps(bindings))
+
+
+def record_of_strings(strings: Sequence[str]) -> EngineRecord:
+    """What `record_strings` returned, read back.
+
+    Raises:
+        EngineRecordError: as `parse_record` and `parse_foreign_record`.
+    """
+    record = metadata_of_strings(strings[: len(FIELDS)])
+    if len(strings) <= len(FIELDS):
+        return parse_record(record)
+    return parse_foreign_record(record, *parse_bindings(strings[len(FIELDS)]))
+
+
+def binding_names(record: MetadataRecord) -> tuple[list[str], list[str]]:
+    """The names of an engine's inputs and of its outputs."""
+    return _split(record["input names"]), _split(record["output names"])
+
+
+def _record(record: MetadataRecord, metadata: Metadata) -> EngineRecord:
+    inputs, outputs = binding_names(record)
+    _check_names("inputs", inputs, metadata.inputs)
+    _check_names("outputs", outputs, metadata.outputs)
     return EngineRecord(
-        name=slots["name"],
-        device_index=_device_index(slots["device"]),
+        name=record["name"],
+        device_index=_device_index(record["device"]),
         inputs=metadata.inputs,
         outputs=metadata.outputs,
-        hardware_compatible=_flag(slots, "hardware-compatible"),
-        target_platform=slots["target platform"],
-        requires_output_allocator=_flag(slots, "requires output allocator"),
-        allocation_strategy="dynamic" if _flag(slots, "resource allocation strategy") else "static",
-        requires_native_multidevice=_flag(slots, "requires native multi-device"),
-        aliased_io=_aliases(slots["aliased I/O"], metadata),
-        metadata=slots["metadata"],
+        hardware_compatible=_flag(record, "hardware-compatible"),
+        target_platform=record["target platform"],
+        requires_output_allocator=_flag(record, "requires output allocator"),
+        allocation_strategy="dynamic"
+        if _flag(record, "resource allocation strategy")
+        else "static",
+        requires_native_multidevice=_flag(record, "requires native multi-device"),
+        aliased_io=_aliases(record["aliased I/O"], metadata),
+        metadata=record["metadata"],
         plan=metadata.plan,
         provenance=metadata.provenance,
     )
-
-
-def without_plan(state: Sequence[object]) -> tuple[str, ...]:
-    """The record with an empty engine slot."""
-    return tuple("" if index == ENGINE_SLOT else str(value) for index, value in enumerate(state))
-
-
-def decode_plan(state: Sequence[object]) -> bytearray:
-    """The plan's bytes out of a record's engine slot.
-
-    Raises:
-        CorruptPlanError: the slot is not padded base64.
-    """
-    text = state[ENGINE_SLOT]
-    if not isinstance(text, str):
-        raise CorruptPlanError(f"the engine slot must be base64 text, not {type(text).__name__}")
-    # By pieces, into the result: base64.b64decode makes two more copies of a long text.
-    plan = bytearray(max(0, len(text) // 4 * 3 - text[-2:].count("=")))
-    position = 0
-    try:
-        if len(text) % 4:
-            raise ValueError(f"{len(text)} characters are no multiple of 4")
-        for start in range(0, len(text), _PIECE):
-            piece = base64.b64decode(text[start : start + _PIECE], validate=True)
-            plan[position : position + len(piece)] = piece
-            position += len(piece)
-    except ValueError as error:
-        raise CorruptPlanError(
-            f"the engine slot of the record is not base64: {error}; {REBUILD}"
-        ) from error
-    if position != len(plan):
-        raise CorruptPlanError(f"the engine slot of the record is not base64; {REBUILD}")
-    return plan
 
 
 def check_plan(record: EngineRecord, plan: bytes | bytearray | memoryview) -> PlanHeader:
@@ -165,12 +170,16 @@ def check_plan(record: EngineRecord, plan: bytes | bytearray | memoryview) -> Pl
     return header
 
 
-def _flag(slots: dict[str, str], field: str) -> bool:
-    if slots[field] not in ("0", "1"):
+def _flag(record: MetadataRecord, field: str) -> bool:
+    if record[field] not in ("0", "1"):
         raise EngineRecordError(
-            f"field {field!r} of engine {slots['name']!r} must be 0 or 1, found {slots[field]!r}"
+            f"field {field!r} of engine {record['name']!r} must be 0 or 1, found {record[field]!r}"
         )
-    return slots[field] == "1"
+    return record[field] == "1"
+
+
+def _split(slot: str) -> list[str]:
+    return slot.split("%") if slot else []
 
 
 def _device_index(text: str) -> int:
@@ -185,8 +194,7 @@ def _device_index(text: str) -> int:
     )
 
 
-def _check_names(role: str, slot: str, bindings: tuple[Binding, ...]) -> None:
-    expected = slot.split("%") if slot else []
+def _check_names(role: str, expected: list[str], bindings: tuple[Binding, ...]) -> None:
     found = [binding.name for binding in bindings]
     if found != expected:
         raise EngineRecordError(
@@ -196,7 +204,7 @@ def _check_names(role: str, slot: str, bindings: tuple[Binding, ...]) -> None:
 
 def _aliases(text: str, metadata: Metadata) -> tuple[Alias, ...]:
     aliases = []
-    for part in text.split("%") if text else []:
+    for part in _split(text):
         fields = part.split("@")
         if len(fields) != 3:
             raise EngineRecordError(

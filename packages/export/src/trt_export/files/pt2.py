@@ -17,7 +17,8 @@ from typing import IO, Any
 from trt_export.errors import FileFormatError
 
 _CLASSES = "__torch__.torch.classes."
-_ENGINE_CLASSES = ("trt_runtime.Engine", "tensorrt.Engine")
+FOREIGN_CLASS = "tensorrt.Engine"  # that of torch-tensorrt
+_ENGINE_CLASSES = ("trt_runtime.Engine", FOREIGN_CLASS)
 # torch/_export/serde/schema.py, ScalarType, in torch's names.
 _SCALAR_TYPES = {
     1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64",
@@ -152,7 +153,17 @@ def _program(name: str, model: dict[str, Any], engines: list[str]) -> Program:
         outputs=tuple(_value(argument, graph) for argument in outputs),
         operators=tuple(sorted(set(targets))),
         engines=tuple(engines),
-        calls=sum(target.split(".")[1:2] == ["execute_engine"] for target in targets),
+        calls=sum(_calls_engine(node) for node in graph["nodes"]),
+    )
+
+
+def _calls_engine(node: dict[str, Any]) -> bool:
+    """Whether a node calls an engine, itself or as `with_effects(token, execute_engine, ...)`."""
+    targets = [node["target"], *(item["arg"].get("as_operator") for item in node["inputs"])]
+    return any(
+        target.removeprefix("torch.ops.").split(".")[1:2] == ["execute_engine"]
+        for target in targets
+        if isinstance(target, str)
     )
 
 

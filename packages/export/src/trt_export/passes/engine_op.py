@@ -18,7 +18,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from trt_export.engines.expressions import evaluate
-from trt_export.engines.record import EngineRecord, parse_record
+from trt_export.engines.record import EngineRecord, record_of_strings
 from trt_export.errors import EngineRecordError
 
 OP = "trt_export::execute_plan"
@@ -29,7 +29,8 @@ def execute_plan(outputs: int) -> OpOverload:
     """The overload with so many outputs: `(Tensor[] inputs, Tensor plan, str[] record) -> (Tensor, ...)`.
 
     It gives the bare tensor if there is one output, else a tuple. `plan` is uint8 of shape [plan size];
-    `record` has the 13 strings of `docs/engine-record.md`, with an empty engine slot.
+    `record` has the 13 strings of `docs/engine-record.md`, with an empty engine slot; for an engine of torch-tensorrt
+    a 14th, the bindings as the graph has them.
     """
     overload = f"outputs_{outputs}"
     returns = "Tensor" if outputs == 1 else f"({', '.join(['Tensor'] * outputs)})"
@@ -44,7 +45,7 @@ def execute_plan(outputs: int) -> OpOverload:
 @lru_cache(maxsize=64)
 def record_of(strings: tuple[str, ...]) -> EngineRecord:
     """The record in the op's last argument."""
-    return parse_record(strings)
+    return record_of_strings(strings)
 
 
 def is_execute_plan(node: Node) -> bool:

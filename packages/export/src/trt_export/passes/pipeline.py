@@ -1,50 +1,59 @@
-"""The order of the passes: find, read, validate everything, and only then rewrite."""
+"""A pipeline that knows its own order: each pass says what must have run before it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from torch.export import ExportedProgram
+from trt_export.errors import PassOrderError
 
-from trt_export.engines.find import EngineCall, find_calls
-from trt_export.engines.read import EngineState, read_engine
-from trt_export.errors import LoweringError, NoEngineError, TrtExportError
-from trt_export.passes.rewrite import rewrite
-from trt_export.passes.validate import validate_call, validate_constants
+State = TypeVar("State", contravariant=True)  # A pass takes a state and gives none.
 
 
-def prepare(programs: Mapping[str, ExportedProgram]) -> dict[str, ExportedProgram]:
-    """Copies of the programs that ExecuTorch can lower; the sources are not changed.
+@dataclass(frozen=True)
+class Pass(Generic[State]):
+    """A step over a shared state; `after` are the names of all passes that it relies on."""
 
-    All methods are validated before the first is rewritten, and each engine object is read once, however many
-    calls and methods share it.
+    name: str
+    run: Callable[[State], None]
+    after: tuple[str, ...] = ()
 
-    Args:
-        programs: programs by method name. A method may be without engines, not all of them.
 
-    Raises:
-        NoEngineError: no program calls an engine.
-        LoweringError, EngineRecordError, PlanError: as the passes say, with the method's name.
-    """
-    calls: dict[str, tuple[EngineCall, ...]] = {}
-    states: dict[int, EngineState] = {}
-    for method, program in programs.items():
-        if not isinstance(program, ExportedProgram):
-            raise LoweringError(
-                f"method {method!r} is a {type(program).__name__}, expected an ExportedProgram:"
-                " torch.export.export(...), then trt_export.compile(...)"
+class Pipeline(Generic[State]):
+    """Passes in an order that all of them allow; this is checked here, before any of them has run."""
+
+    def __init__(self, passes: Sequence[Pass[State]]) -> None:
+        """Put passes together.
+
+        Raises:
+            PassOrderError: the message lists every violation: a name used twice, a pass that another relies on
+                and that is missing or comes later.
+        """
+        self.passes = tuple(passes)
+        violations = list(_violations([(item.name, item.after) for item in self.passes]))
+        if violations:
+            raise PassOrderError(
+                f"{len(violations)} violation{'s' if len(violations) > 1 else ''} of the order of passes"
+                f" {', '.join(item.name for item in self.passes)}: {'; '.join(violations)}"
             )
-        calls[method] = find_calls(program)
-    if not any(calls.values()):
-        raise NoEngineError(
-            f"no engine call in {', '.join(map(repr, programs)) or 'no method'}: compile a program first"
-            " (trt_export.compile); ExecuTorch's own to_edge_transform_and_lower is for programs without engines"
-        )
-    for method, program in programs.items():
-        validate_constants(method, program)
-        for call in calls[method]:
-            try:
-                if call.identity not in states:
-                    states[call.identity] = read_engine(call.engine)
-                validate_call(call, states[call.identity])
-            except TrtExportError as error:
-                raise type(error)(f"method {method!r}, node {call.node.name!r}: {error}") from error
-    return {method: rewrite(program, calls[method], states) for method, program in programs.items()}
+
+    def run(self, state: State, on_pass: Callable[[str], None] = lambda name: None) -> None:
+        """Run all passes; `on_pass` is called with the name of each that has run."""
+        for item in self.passes:
+            item.run(state)
+            on_pass(item.name)
+
+
+def _violations(passes: Sequence[tuple[str, tuple[str, ...]]]) -> list[str]:
+    names = [name for name, _ in passes]
+    found = []
+    for position, (name, after) in enumerate(passes):
+        earlier = names[:position]
+        if name in earlier:
+            found.append(f"{name!r} is there twice")
+        for needed in after:
+            if needed not in names:
+                found.append(f"{name!r} needs {needed!r}, which is not there")
+            elif needed not in earlier:
+                where = "is itself" if needed == name else "comes later"
+                found.append(f"{name!r} needs {needed!r} before it, which {where}")
+    return found

@@ -1,6 +1,7 @@
 """Replaces engine calls by calls of the op that ExecuTorch can lower."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch._guards import detect_fake_mode
@@ -8,46 +9,67 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from trt_export.engines.find import EngineCall
-from trt_export.engines.read import EngineState
+from trt_export.engines.record import EngineRecord
 from trt_export.passes.engine_op import execute_plan
 from trt_export.passes.stage import Stage
 
 
-def rewrite(
-    program: ExportedProgram, calls: Iterable[EngineCall], states: Mapping[int, EngineState]
-) -> ExportedProgram:
+@dataclass(frozen=True)
+class LoweredCall:
+    """A call and what goes into its place.
+
+    `strings` is the record as the op carries it, `plan` a uint8 tensor of shape [size] on the CPU.
+    """
+
+    call: EngineCall
+    record: EngineRecord
+    strings: tuple[str, ...]
+    plan: torch.Tensor
+
+
+def rewrite(program: ExportedProgram, calls: Sequence[LoweredCall]) -> ExportedProgram:
     """A program with every engine call replaced; the source is not changed.
 
-    Each call gets its plan as a buffer of its own, over the same memory if calls share an engine: a delegate
-    owns its buffers.
+    Each call gets its plan as a buffer of its own, the very tensor that it is given: a delegate owns its buffers.
+    Calls that torch has made effectful become plain ones; tokens that nothing needs then are gone.
 
     Args:
         program: the source.
         calls: its engine calls.
-        states: the engines read, by `EngineCall.identity`.
     """
     stage = Stage(program)
-    for index, call in enumerate(calls):
-        state = states[call.identity]
+    for index, lowered in enumerate(calls):
+        call = lowered.call
         node = stage.copies[call.node]
-        fake_mode = detect_fake_mode(list(call.node.meta["val"]))
-        plan = stage.add_buffer(_free_name(stage, index), state.plan, fake_mode)
+        fake_mode = detect_fake_mode(list(call.outputs))
+        plan = stage.add_buffer(_free_name(stage, index), lowered.plan, fake_mode)
         with stage.graph.inserting_before(node):
             inputs = _distinct(stage, [stage.copies[item] for item in call.inputs])
             replacement = stage.graph.call_function(
-                execute_plan(len(state.record.outputs)), (inputs, plan, list(state.strings))
+                execute_plan(len(lowered.record.outputs)), (inputs, plan, list(lowered.strings))
             )
-        _take_over(stage, node, replacement)
+        replacement.meta = dict(node.meta)
+        if call.is_effectful:
+            _lead_token_past(stage, node)
+        _take_over(stage, node, replacement, call.outputs)
         source = stage.copies[call.source]
         if not source.users:
             stage.remove(source)
+    stage.drop_idle_tokens()
     return stage.finish()
 
 
-def _take_over(stage: Stage, node: Node, replacement: Node) -> None:
+def _lead_token_past(stage: Stage, node: Node) -> None:
+    """Make the users of `with_effects(token, ...) -> (token, results)` take the token, and the node for its results."""
+    token = node.args[0]
+    assert isinstance(token, Node)
+    for user in list(node.users):
+        stage.replace(user, token if user.args[1] == 0 else node)
+
+
+def _take_over(stage: Stage, node: Node, replacement: Node, values: Sequence[torch.Tensor]) -> None:
     """Put the new call in the place of the old one, which gives a list even of one output."""
-    values = node.meta["val"]
-    replacement.meta = {**node.meta, "val": values[0] if len(values) == 1 else tuple(values)}
+    replacement.meta["val"] = values[0] if len(values) == 1 else tuple(values)
     if len(values) == 1:
         items = list(node.users)
         for item in items:

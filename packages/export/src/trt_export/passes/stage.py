@@ -5,6 +5,7 @@
 """
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,7 +14,10 @@ from torch.export.graph_signature import (
     ExportGraphSignature,
     InputKind,
     InputSpec,
+    OutputKind,
+    OutputSpec,
     TensorArgument,
+    TokenArgument,
 )
 from torch.fx import Graph, GraphModule, Node
 
@@ -33,6 +37,7 @@ class Stage:
         for original, node in self.copies.items():
             node.name = original.name
         self._input_specs = list(source.graph_signature.input_specs)
+        self._output_specs = list(source.graph_signature.output_specs)
         self._detach_buffers()
         self._state_dict: dict[str, Any] = dict(source.state_dict)
         self._constants: dict[str, Any] = dict(source.constants)
@@ -76,6 +81,29 @@ class Stage:
         for original in [original for original, copied in self.copies.items() if copied is node]:
             self.copies[original] = by
 
+    def drop_idle_tokens(self) -> None:
+        """Remove tokens that come in and go out again: what they kept in order is gone.
+
+        A token that something else still takes stays, and goes out under the name of whoever gave it last.
+        """
+        output = self.graph.output_node()
+        (results,) = output.args
+        assert isinstance(results, Sequence)
+        inputs = {spec.arg.name for spec in self._input_specs if spec.kind is InputKind.TOKEN}
+        kept: list[tuple[Any, OutputSpec]] = []
+        idle: list[Node] = []
+        for result, spec in zip(results, self._output_specs, strict=True):
+            if spec.kind is OutputKind.TOKEN and isinstance(result, Node):
+                if result.name in inputs and list(result.users) == [output]:
+                    idle.append(result)
+                    continue
+                spec = OutputSpec(spec.kind, TokenArgument(result.name), spec.target)
+            kept.append((result, spec))
+        output.args = (tuple(result for result, _ in kept),)
+        self._output_specs = [spec for _, spec in kept]
+        for token in idle:
+            self.remove(token)
+
     def is_free(self, target: str) -> bool:
         """Whether a name is taken neither by a value nor by a node."""
         taken = {node.name for node in self.graph.nodes}
@@ -88,9 +116,7 @@ class Stage:
         return ExportedProgram(
             root=GraphModule(source.graph_module, self.graph),
             graph=self.graph,
-            graph_signature=ExportGraphSignature(
-                self._input_specs, list(source.graph_signature.output_specs)
-            ),
+            graph_signature=ExportGraphSignature(self._input_specs, self._output_specs),
             state_dict=self._state_dict,
             range_constraints=dict(source.range_constraints),
             module_call_graph=[copy.copy(entry) for entry in source.module_call_graph],

@@ -9,7 +9,7 @@ from torch.fx import Node
 
 from trt_export.engines.find import EngineCall
 from trt_export.engines.metadata import Binding
-from trt_export.engines.read import EngineState
+from trt_export.engines.record import EngineRecord
 from trt_export.errors import (
     BindingMismatchError,
     BindingTypeError,
@@ -19,16 +19,16 @@ from trt_export.errors import (
 )
 
 
-def validate_call(call: EngineCall, state: EngineState) -> None:
+def validate_call(call: EngineCall, record: EngineRecord) -> None:
     """Check a call against its engine's record and the graph's own shapes and dtypes.
 
     Raises:
         OutputAllocatorError: an engine whose output sizes cannot be known ahead of its run.
         BindingMismatchError: another number of inputs or outputs than the engine has.
-        BindingTypeError: another dtype, rank or static size, or float64 for TensorRT.
+        BindingTypeError: another dtype, rank or static size.
         LoweringError: an engine that spans several devices.
     """
-    record, node = state.record, call.node
+    node = call.node
     if record.requires_output_allocator:
         raise OutputAllocatorError(
             f"engine {record.name!r} (node {node.name!r}) requires an output allocator: the sizes of"
@@ -41,17 +41,30 @@ def validate_call(call: EngineCall, state: EngineState) -> None:
         )
     _check_bindings(call, "input", record.inputs, [item.name for item in call.inputs])
     for binding, item in zip(record.inputs, call.inputs, strict=True):
-        _check_tensor(state, call, "input", binding, item.name, _value(item))
-    values = _value(node)
-    if not isinstance(values, list | tuple):
-        raise BindingTypeError(
-            f"engine call {node.name!r} should give a list of tensors, not {values!r:.80}"
-        )
+        _check_tensor(call, "input", binding, item.name, value_of(item))
+    values = outputs_of(call)
     _check_bindings(
         call, "output", record.outputs, [f"{node.name}[{k}]" for k in range(len(values))]
     )
     for index, (binding, value) in enumerate(zip(record.outputs, values, strict=True)):
-        _check_tensor(state, call, "output", binding, f"{node.name}[{index}]", value)
+        _check_tensor(call, "output", binding, f"{node.name}[{index}]", value)
+
+
+def validate_precision(call: EngineCall, record: EngineRecord, plan_format: str) -> None:
+    """Check that a plan of this format computes in the dtypes that the graph has.
+
+    Raises:
+        BindingTypeError: float64, which TensorRT does not have.
+    """
+    if plan_format == "onnxruntime":
+        return
+    for role, bindings in (("input", record.inputs), ("output", record.outputs)):
+        for binding in bindings:
+            if binding.dtype == "float64":
+                raise BindingTypeError(
+                    f"{role} {binding.name!r} of engine call {call.node.name!r} is float64, which {plan_format}"
+                    " engines compute in float32 without a word: convert the model to float32 before torch.export"
+                )
 
 
 def validate_constants(method: str, program: ExportedProgram) -> None:
@@ -78,20 +91,13 @@ def _check_bindings(
         )
 
 
-def _check_tensor(
-    state: EngineState, call: EngineCall, role: str, binding: Binding, place: str, value: Any
-) -> None:
+def _check_tensor(call: EngineCall, role: str, binding: Binding, place: str, value: Any) -> None:
     where = f"{role} {binding.name!r} of engine call {call.node.name!r} ({place!r} in the graph)"
     if not isinstance(value, torch.Tensor):
         raise BindingTypeError(f"{where} must be a tensor, found {type(value).__name__}")
     dtype = str(value.dtype).removeprefix("torch.")
     if dtype != binding.dtype:
         raise BindingTypeError(f"{where} is {binding.dtype} in the engine, {dtype} in the graph")
-    if dtype == "float64" and state.header.format != "onnxruntime":
-        raise BindingTypeError(
-            f"{where} is float64, which {state.header.format} engines compute in float32 without a word:"
-            " convert the model to float32 before torch.export"
-        )
     shape = tuple(value.shape)
     if len(shape) != len(binding.shape):
         raise BindingTypeError(
@@ -120,12 +126,32 @@ def _allowed(binding: Binding, dim: int) -> str:
     return f"{binding.minimum[dim]} to {binding.maximum[dim]}"
 
 
-def _value(node: Node) -> Any:
+def value_of(node: Node) -> Any:
+    """What the graph says of a node's value.
+
+    Raises:
+        LoweringError: it says nothing.
+    """
     if "val" not in node.meta:
         raise LoweringError(
             f"node {node.name!r} carries no shape (meta['val']): the graph was edited by hand; export it again"
         )
     return node.meta["val"]
+
+
+def outputs_of(call: EngineCall) -> Sequence[Any]:
+    """What the graph says of a call's outputs.
+
+    Raises:
+        LoweringError: it says nothing.
+        BindingTypeError: they are no list.
+    """
+    value_of(call.node)
+    if not isinstance(call.outputs, list | tuple):
+        raise BindingTypeError(
+            f"engine call {call.node.name!r} should give a list of tensors, not {call.outputs!r:.80}"
+        )
+    return call.outputs
 
 
 def _names(bindings: Iterable[Binding]) -> list[str]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch.export import Dim, export
 from torch.utils._sympy.functions import CeilToInt, FloorDiv, IntTrueDiv, Mod
 
-from trt_export.compiling.shapes import Inexpressible, InputDimensions, size_of
+from trt_export.engines.shapes import Inexpressible, InputDimensions, size_of
 
 S, T = (sympy.Symbol(name, integer=True, positive=True) for name in "st")
 

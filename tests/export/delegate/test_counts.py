@@ -1,0 +1,96 @@
+"""What lowering asks of engines, pass by pass, counted by the runtime."""
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch.export import export
+
+import trt_export
+import trt_runtime
+from export.programs import Calls, execute, one_call, one_output_engine, rtx_plan
+from trt_export.edge import PASSES, EdgeLowering
+from trt_export.errors import MissingCapabilityError
+from trt_export.passes.pipeline import Pipeline
+
+pytestmark = pytest.mark.usefixtures("unasked")
+
+COUNTS = ("serializations", "deserializations", "base64_encodes", "plan_copies")
+CAPABILITIES = trt_export.probe(one_output_engine())
+# What to_edge falls back for with the runtime that is installed here.
+MISSING = [name for name in ("metadata-only", "engine-tensor") if name not in CAPABILITIES]
+
+
+def counts() -> dict[str, int]:
+    stats = trt_runtime.stats()
+    return {name: stats[name] for name in COUNTS}
+
+
+def two_engines() -> torch.export.ExportedProgram:
+    """Two engines, one of them called twice."""
+
+    def forward(self: Any, x: torch.Tensor) -> torch.Tensor:
+        first = execute([x], self.first)[0] + execute([x * 2], self.first)[0]
+        return execute([first.repeat(1, 2)], self.second)[0]
+
+    held = {"first": one_output_engine(), "second": one_output_engine(rtx_plan(seed=3))}
+    return export(Calls(forward, **held), (torch.ones(2, 8),))
+
+
+def test_the_expensive_reader_is_reached_by_no_pass_if_the_runtime_has_the_accessors() -> None:
+    state = EdgeLowering({"one": one_call(), "two": two_engines()})
+    seen = {"": counts()}
+    Pipeline(PASSES).run(state, on_pass=lambda name: seen.update({name: counts()}))
+    spent = {
+        name: {key: after[key] - before[key] for key in COUNTS}
+        for (name, after), before in zip(list(seen.items())[1:], seen.values(), strict=False)
+    }
+    assert list(spent) == [item.name for item in PASSES]
+    nothing = dict.fromkeys(COUNTS, 0)
+    # Without the accessors: once for each of the three engines, by the first pass that needs it.
+    whole = {**nothing, "serializations": 3, "base64_encodes": 3}
+    expected = dict.fromkeys(spent, nothing)
+    if "metadata-only" in MISSING:
+        expected["read-records"] = whole
+    elif "engine-tensor" in MISSING:
+        expected["read-plans"] = whole
+    assert spent == expected
+
+
+def test_to_edge_warns_of_exactly_what_is_missing() -> None:
+    program = two_engines()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trt_export.to_edge(program)
+        trt_export.to_edge(program)
+    ours = [item for item in caught if item.category is trt_export.FallbackWarning]
+    assert [str(item.message).split(" (")[0].split()[-1] for item in ours] == MISSING
+    assert {item.filename for item in ours} <= {__file__}
+
+
+def test_strict_mode_refuses_exactly_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRT_EXPORT_STRICT", "1")
+    program = two_engines()
+    text = str(program)
+    before = counts()
+    if MISSING:
+        with pytest.raises(MissingCapabilityError) as caught:
+            trt_export.to_edge(program)
+        assert all(name in str(caught.value) for name in MISSING)
+    else:
+        trt_export.to_edge(program)
+    assert counts() == before
+    assert str(program) == text
+
+
+def test_the_plan_in_the_graph_is_the_tensor_that_was_read() -> None:
+    state = EdgeLowering({"f": two_engines()})
+    Pipeline(PASSES[:7]).run(state)
+    assert PASSES[6].name == "rewrite"
+    program = state.prepared["f"]
+    buffers = [
+        program.state_dict[name] for name in program.graph_signature.inputs_to_buffers.values()
+    ]
+    assert len(buffers) == 3
+    assert {id(buffer) for buffer in buffers} == {id(plan) for plan in state.plans.values()}
