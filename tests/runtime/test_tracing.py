@@ -153,7 +153,7 @@ for shapes in (None, ({{0: torch.export.Dim("batch", min=2, max=16)}},)):
 
 
 def test_five_exports_of_a_large_engine_leave_no_memory() -> None:
-    """With trt-runtime 0.1 they left one to two engines each."""
+    """With trt-runtime 0.1 they left several copies of each."""
     result = subprocess.run(
         [sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True, timeout=300
     )
