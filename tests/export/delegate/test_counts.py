@@ -1,10 +1,12 @@
 """What lowering asks of engines, pass by pass, counted by the runtime."""
 
+import hashlib
 import warnings
 from typing import Any
 
 import pytest
 import torch
+from executorch.exir._serialize._program import deserialize_pte_binary
 from torch.export import export
 
 import trt_export
@@ -18,6 +20,7 @@ pytestmark = pytest.mark.usefixtures("unasked")
 
 COUNTS = ("serializations", "deserializations", "base64_encodes", "plan_copies")
 CAPABILITIES = trt_export.probe(one_output_engine())
+PAYLOAD = "2885e3b17d24df82fcb3054e5e790d4f8c39036bc3f300e916e6868ba997ba22"
 # What to_edge falls back for with the runtime that is installed here.
 MISSING = [name for name in ("metadata-only", "engine-tensor") if name not in CAPABILITIES]
 
@@ -94,3 +97,11 @@ def test_the_plan_in_the_graph_is_the_tensor_that_was_read() -> None:
     ]
     assert len(buffers) == 3
     assert {id(buffer) for buffer in buffers} == {id(plan) for plan in state.plans.values()}
+
+
+def test_the_payload_is_the_same_whoever_reads_the_engine() -> None:
+    """Of trt-export 0.1.0, which had one way to read an engine: later ones change nothing of it."""
+    held = one_output_engine(target_platform="linux_x86_64")
+    pte = deserialize_pte_binary(trt_export.to_edge(one_call(held)).to_executorch().buffer).program
+    (payload,) = pte.backend_delegate_data
+    assert hashlib.sha256(payload.data).hexdigest() == PAYLOAD

@@ -98,3 +98,10 @@ def test_what_our_passes_rely_on_cannot_be_left_out_or_moved() -> None:
             Pipeline(without)
         with pytest.raises(PassOrderError, match=f"needs '{item.name}' before it"):
             Pipeline([*without, item])
+
+
+@pytest.mark.parametrize("index", range(len(PASSES) - 1), ids=lambda index: PASSES[index].name)
+def test_no_two_of_our_passes_may_change_places(index: int) -> None:
+    first, second = PASSES[index : index + 2]
+    with pytest.raises(PassOrderError, match=f"'{second.name}' needs '{first.name}' before it"):
+        Pipeline([*PASSES[:index], second, first, *PASSES[index + 2 :]])
