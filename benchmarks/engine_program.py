@@ -21,7 +21,6 @@ import torch
 import trt_export
 import trt_runtime
 from trt_export.edge import to_edge
-from trt_export.passes import pipeline
 
 
 class EncoderEngine(torch.nn.Module):
@@ -75,7 +74,6 @@ def main(folder: Path) -> None:
         "torch.export", lambda: torch.export.export(module, (ids, ids), dynamic_shapes=(dims, dims))
     )
     phases.run("run_decompositions", lambda: program.run_decompositions())
-    phases.run("validate and rewrite", lambda: pipeline.prepare({"forward": program}))
     edge = phases.run("to_edge (all of it)", lambda: to_edge(program))
     phases.run("to_executorch", edge.to_executorch)
     print(
