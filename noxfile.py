@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ nox.options.error_on_missing_interpreters = True
 
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "compat"))
+import environments  # noqa: E402
 import releases  # noqa: E402
 
 # The torch that the wheels are built for and everything is tested with: an exact version, since an open range may
@@ -42,32 +42,22 @@ class Package:
         return self.folder / "src"
 
 
-RUNTIME = Package("trt-runtime", ROOT / "packages" / "runtime")
-EXPORT = Package("trt-export", ROOT / "packages" / "export")
+RUNTIME = Package("trt-runtime", environments.FOLDERS["trt-runtime"])
+EXPORT = Package("trt-export", environments.FOLDERS["trt-export"])
 PACKAGES = {"runtime": RUNTIME, "export": EXPORT}
 
 
 def install(session: nox.Session, *what: str) -> None:
-    """Install with uv, which links files from its cache: a second environment with torch takes seconds, not a minute.
-
-    torch comes from pip's find-links folder where one is set, else from PyTorch's own index in the build that fits the
-    machine (the CPU's where there is no GPU).
-    """
+    """Install with uv, which links files from its cache: a second environment with torch takes seconds."""
     session.install("-q", "uv>=0.9,<1")
-    links = os.environ.get("PIP_FIND_LINKS")
-    source = ["--find-links", links] if links else ["--torch-backend", "auto"]
-    session.run("uv", "pip", "install", "-q", *source, *what)
+    session.run("uv", "pip", "install", "-q", *environments.torch_source(), *what)
 
 
 def build_wheel(session: nox.Session, package: Package) -> Path:
     """Build the wheel of a working tree with the session's own torch, and say how large it is."""
     out = Path(session.create_tmp()).resolve() / package.name
     shutil.rmtree(out, ignore_errors=True)
-    install(
-        session,
-        TORCH,
-        *nox.project.load_toml(package.folder / "pyproject.toml")["build-system"]["requires"],
-    )
+    install(session, TORCH, *environments.build_requires(package.folder))
     session.run(
         *("uv", "build", "-q", "--wheel", "--no-build-isolation", "-o", str(out)),
         *("-C", f"build-dir={out}/build"),  # not the tree's own, which belongs to another torch

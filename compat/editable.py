@@ -12,15 +12,9 @@ import argparse
 import sys
 from pathlib import Path
 
-import tomllib
-from environments import CACHE, DEV, ROOT, Half, Installer, halves
+from environments import CACHE, DEV, FOLDERS, ROOT, Half, Installer, build_requires, halves
 from judging import judge
 from run import TENSORRT_RTX, lower_in, make_plans
-
-FOLDERS = {
-    "trt-runtime": ROOT / "packages" / "runtime",
-    "trt-export": ROOT / "packages" / "export",
-}
 
 
 def main() -> int:
@@ -31,7 +25,7 @@ def main() -> int:
     parser.add_argument("released", choices=FOLDERS)
     arguments = parser.parse_args()
     installer = Installer(arguments.torch)
-    both = {package: halves(package, folder) for package, folder in FOLDERS.items()}
+    both = {package: halves(package) for package in FOLDERS}
     mine, other = both[arguments.editable][-1], both[arguments.released][-2]
     folder = ROOT / f".venv-dev-{mine.package.removeprefix('trt-')}"
     python = set_up(installer, folder, mine, other)
@@ -49,8 +43,7 @@ def main() -> int:
 
 def set_up(installer: Installer, folder: Path, mine: Half, other: Half) -> Path:
     """Make the environment and return its Python. A build needs its tools there to be repeated."""
-    project = tomllib.loads((mine.source / "pyproject.toml").read_text())
-    tools = project["build-system"]["requires"]
+    tools = build_requires(mine.source)
     python = installer.environment(folder, str(installer.wheel(other)), *tools, "pip", TENSORRT_RTX)
     installer.install(folder, "--no-build-isolation", "-e", str(mine.source))
     return python

@@ -24,6 +24,27 @@ else:  # nox brings tomli where Python has no tomllib
 ROOT = Path(__file__).parents[1]
 CACHE = ROOT / ".cache" / "compat"
 DEV = "dev"
+FOLDERS = {
+    "trt-runtime": ROOT / "packages" / "runtime",
+    "trt-export": ROOT / "packages" / "export",
+}
+
+
+def torch_source() -> list[str]:
+    """Return uv's options on where torch comes from.
+
+    That is pip's find-links folder where one is set, else PyTorch's own index, in the build that fits the machine (the
+    CPU's where there is no GPU).
+    """
+    links = os.environ.get("PIP_FIND_LINKS")
+    return ["--find-links", links] if links else ["--torch-backend", "auto"]
+
+
+def build_requires(folder: Path) -> list[str]:
+    """Return what the project in ``folder`` needs to be built."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text())
+    requires: list[str] = project["build-system"]["requires"]
+    return requires
 
 
 @dataclass(frozen=True)
@@ -35,14 +56,9 @@ class Half:
     source: Path
     digest: str
 
-    @property
-    def module(self) -> str:
-        """The import name."""
-        return self.package.replace("-", "_")
 
-
-def halves(package: str, folder: Path) -> list[Half]:
-    """Every release of ``package``, oldest first, then its working tree in ``folder``.
+def halves(package: str) -> list[Half]:
+    """Every release of ``package``, oldest first, then its working tree.
 
     Raises:
         releases.ReleaseError: a released file is not what it was.
@@ -52,7 +68,7 @@ def halves(package: str, folder: Path) -> list[Half]:
         for release in releases.verify()
         if release.package == package
     ]
-    return [*released, Half(package, DEV, folder, _tree_digest(folder))]
+    return [*released, Half(package, DEV, FOLDERS[package], _tree_digest(FOLDERS[package]))]
 
 
 def _tree_digest(folder: Path) -> str:
@@ -102,10 +118,7 @@ class Installer:
             shutil.rmtree(unpacked, ignore_errors=True)
             shutil.unpack_archive(source, unpacked, filter="data")
             (source,) = unpacked.iterdir()
-        requires = tomllib.loads((source / "pyproject.toml").read_text())["build-system"][
-            "requires"
-        ]
-        self.install(builder, self.torch, *requires)
+        self.install(builder, self.torch, *build_requires(source))
         self._uv(
             *("build", "-q", "--wheel", "--no-build-isolation", "-o", str(out), str(source)),
             environment=builder,
@@ -120,9 +133,7 @@ class Installer:
 
     def install(self, environment: Path, *what: str) -> None:
         """Install requirements or wheels into an environment."""
-        links = os.environ.get("PIP_FIND_LINKS")
-        source = ["--find-links", links] if links else ["--torch-backend", "auto"]
-        self._uv("pip", "install", "-q", *source, *what, environment=environment)
+        self._uv("pip", "install", "-q", *torch_source(), *what, environment=environment)
 
     def _uv(self, *arguments: str, environment: Path | None = None) -> None:
         variables = {**os.environ}

@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from releases import rank
+
 # Distinct engines of each program in scenarios/networks.py.
 ENGINES = {"one engine": 1, "two engines, one used twice": 2, "dynamic shapes": 1}
 KINDS = ("onnxruntime", "tensorrt-rtx")
@@ -57,12 +59,7 @@ def expected(runtime: str, export: str) -> Expected:
 
 def _at(table: Mapping[str, Any], version: str) -> Any:
     """Return the row of the newest version that is not newer than ``version``."""
-    rank = _rank(version)
-    return table[max((known for known in table if _rank(known) <= rank), key=_rank)]
-
-
-def _rank(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:3])
+    return table[max((known for known in table if rank(known) <= rank(version)), key=rank)]
 
 
 def _serialized(n: int) -> dict[str, int]:

@@ -47,13 +47,10 @@ def main() -> int:
     if len(verdicts) < len(runtimes) * len(exports) or DEV not in runtimes or DEV not in exports:
         print("one part of the matrix only: the committed files stay as they are", file=sys.stderr)
         return 0
-    stale = [
-        path
-        for path, text in documents(verdicts, runtimes, exports).items()
-        if not path.exists() or path.read_text() != text
-    ]
-    for path, text in documents(verdicts, runtimes, exports).items():
-        path.write_text(text)
+    pages = documents(verdicts, runtimes, exports)
+    stale = [path for path, text in pages.items() if not path.exists() or path.read_text() != text]
+    for path in stale:
+        path.write_text(pages[path])
     for path in stale:
         print(f"{path.relative_to(ROOT)} was out of date: commit it", file=sys.stderr)
     return 1 if stale else 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 
+from releases import rank
+
 WINDOW = datetime.timedelta(days=365)
 
 
@@ -32,19 +34,15 @@ def refusal(
             raise ValueError(
                 f"expected a released trt-runtime ({', '.join(runtime_dates)}), found {version}"
             )
-    if _rank(runtime) < _rank(minimum):
+    if rank(runtime) < rank(minimum):
         return (
             f"trt-export {export} needs trt-runtime {minimum} or newer, found {runtime}: "
             f"pip install -U 'trt-runtime>={minimum}'"
         )
-    newest = max(runtime_dates, key=_rank)
+    newest = max(runtime_dates, key=rank)
     if runtime != newest and today - runtime_dates[runtime] > WINDOW:
         return (
             f"trt-runtime {runtime} was released on {runtime_dates[runtime]}, more than "
             f"{WINDOW.days} days ago, and is no longer supported: pip install -U trt-runtime"
         )
     return None
-
-
-def _rank(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))

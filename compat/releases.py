@@ -81,10 +81,7 @@ def verify(folder: Path = FOLDER, table: Path = TABLE) -> list[Release]:
 
 def check_new(package: str, version: str, source: Path, table: Path = TABLE) -> None:
     """Raise ReleaseError unless ``version`` of ``package`` can be released from the folder ``source``."""
-    if any((release.package, release.version) == (package, version) for release in read(table)):
-        raise ReleaseError(
-            f"{package} {version} is released already and never changes; choose a new version"
-        )
+    _check_unreleased(package, version, table)
     declared = tomllib.loads((source / "pyproject.toml").read_text())["project"]["version"]
     if declared != version:
         raise ReleaseError(
@@ -110,10 +107,7 @@ def add(
         raise ReleaseError(
             f"{sdist.name} is {metadata['Name']} {metadata['Version']}, expected {package} {version}"
         )
-    if any((release.package, release.version) == (package, version) for release in read(table)):
-        raise ReleaseError(
-            f"{package} {version} is released already and never changes; choose a new version"
-        )
+    _check_unreleased(package, version, table)
     target = folder / sdist.name
     if target.exists():
         raise ReleaseError(
@@ -135,6 +129,18 @@ def add(
     draft.write_text(rows)
     os.replace(draft, table)
     return release
+
+
+def _check_unreleased(package: str, version: str, table: Path) -> None:
+    if (package, version) in {(release.package, release.version) for release in read(table)}:
+        raise ReleaseError(
+            f"{package} {version} is released already and never changes; choose a new version"
+        )
+
+
+def rank(version: str) -> tuple[int, ...]:
+    """Return what orders released versions: 0.10.0 is newer than 0.2.0."""
+    return tuple(int(part) for part in version.split(".")[:3])
 
 
 _PREAMBLE = "# Written by nox -s release; rows are only added (compat/releases.py checks files against it).\n"

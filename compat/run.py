@@ -37,8 +37,8 @@ def main() -> int:
     parser.add_argument("--runtime", help="only this runtime: a released version, or dev")
     parser.add_argument("--export", help="only this exporter: a released version, or dev")
     arguments = parser.parse_args()
-    runtimes = halves("trt-runtime", ROOT / "packages" / "runtime")
-    exports = halves("trt-export", ROOT / "packages" / "export")
+    runtimes = halves("trt-runtime")
+    exports = halves("trt-export")
     installer = Installer(arguments.torch)
     plans = make_plans(installer, runtimes[-1], exports[-1])
     cells = [
