@@ -24,6 +24,8 @@ from environments import CACHE, ROOT, EnvironmentFailedError, Half, Installer, h
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 RESULTS = CACHE / "results.json"
+# The environment that builds the plans; its bytecode serves all others.
+PLANS_ENVIRONMENT = CACHE / "environments" / "plans"
 TENSORRT_RTX = "tensorrt-rtx>=1.7.1,<1.8"
 WORKERS = 2
 
@@ -77,7 +79,7 @@ def make_plans(installer: Installer, runtime: Half, export: Half) -> Path:
         draft = folder.with_suffix(".part")
         shutil.rmtree(draft, ignore_errors=True)
         wheels = [str(installer.wheel(half)) for half in (runtime, export)]
-        python = installer.environment(CACHE / "environments" / "plans", *wheels, TENSORRT_RTX)
+        python = installer.environment(PLANS_ENVIRONMENT, *wheels, TENSORRT_RTX)
         _run([python, SCENARIOS / "make_plans.py", draft])
         draft.rename(folder)
     return folder
@@ -87,7 +89,9 @@ def lower(installer: Installer, plans: Path, programs: Path, runtime: Half, expo
     """Set up one cell and have it lower every program."""
     wheels = [str(installer.wheel(half)) for half in (runtime, export)]
     try:
-        python = installer.environment(_environment(runtime.version, export.version), *wheels)
+        python = installer.environment(
+            _environment(runtime.version, export.version), *wheels, bytecode=PLANS_ENVIRONMENT
+        )
     except EnvironmentFailedError as error:
         return {"cell": [runtime.version, export.version], "refused": str(error)}
     saved = programs / runtime.version / export.version
