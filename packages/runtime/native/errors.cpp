@@ -8,5 +8,7 @@ RecordError::~RecordError() = default;
 PlanError::~PlanError() = default;
 InputError::~InputError() = default;
 ExecutorUnavailableError::~ExecutorUnavailableError() = default;
+ExecutionError::~ExecutionError() = default;
+BusyError::~BusyError() = default;
 
 }  // namespace trt_runtime

@@ -35,6 +35,19 @@ class TRT_RUNTIME_API ExecutorUnavailableError : public c10::Error {
     ~ExecutorUnavailableError() override;
 };
 
+class TRT_RUNTIME_API ExecutionError : public c10::Error {
+  public:
+    using c10::Error::Error;
+    ~ExecutionError() override;
+};
+
+// Something that one thread uses at a time is in use. In Python an ExecutionError.
+class TRT_RUNTIME_API BusyError : public c10::Error {
+  public:
+    using c10::Error::Error;
+    ~BusyError() override;
+};
+
 }  // namespace trt_runtime
 
 // TORCH_CHECK with a type. Messages say what was expected, what was found and what mends it.

@@ -10,7 +10,9 @@
 
 #include "build_info.h"
 #include "engine.h"
+#include "delegate/blob.h"
 #include "errors.h"
+#include "python_delegate.h"
 #include "python_executor.h"
 #include "python_reference.h"
 #include "stats.h"
@@ -67,9 +69,12 @@ py::dict stats_dict() {
 
 // Python classes of trt_runtime.errors by the name that they share with the native ones.
 void translate_errors(const std::exception_ptr error) {
-    const auto raise = [](const char* const name, const c10::Error& cause) {
+    const auto set = [](const char* const name, const char* const message) {
         const py::object type = py::module_::import("trt_runtime.errors").attr(name);
-        PyErr_SetString(type.ptr(), cause.what_without_backtrace());
+        PyErr_SetString(type.ptr(), message);
+    };
+    const auto raise = [&](const char* const name, const c10::Error& cause) {
+        set(name, cause.what_without_backtrace());
     };
     try {
         if (error) std::rethrow_exception(error);
@@ -81,6 +86,8 @@ void translate_errors(const std::exception_ptr error) {
         raise("InputError", cause);
     } catch (const ExecutorUnavailableError& cause) {
         raise("ExecutorUnavailableError", cause);
+    } catch (const BlobError& cause) {
+        set("ProgramError", cause.what());
     }
 }
 
@@ -121,6 +128,9 @@ PYBIND11_MODULE(_native, module) {
         },
         py::arg("slots"));
     module.def(
+        "check_record", [](const py::dict& fields) { check_record(record_from_dict(fields)); },
+        py::arg("fields"));
+    module.def(
         "engine_fields",
         [](const py::handle& engine) { return record_to_dict(engine_of(engine)->record()); },
         py::arg("engine"));
@@ -133,8 +143,11 @@ PYBIND11_MODULE(_native, module) {
 
     module.def("register_executor", &register_python_executor, py::arg("format"), py::arg("check"),
                py::arg("load"));
+    bind_delegate(module);
+
     module.def("stats", &stats_dict);
     module.def("count_plan_copy", [] { count(Counter::kPlanCopies); });
+    module.def("count_executor_load", [] { count(Counter::kExecutorLoads); });
     module.def("build_info", [] {
         const BuildInfo info = build_info();
         py::dict result;

@@ -17,6 +17,7 @@ enum class Counter : std::uint8_t {
     kBase64Decodes,
     kPlanCopies,
     kExecutorLoads,
+    kDelegateBindings,
     kCount,
 };
 

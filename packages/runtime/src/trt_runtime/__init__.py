@@ -6,6 +6,7 @@ from .errors import (
     InputError,
     LibraryMismatchError,
     PlanError,
+    ProgramError,
     RecordError,
     TrtRuntimeError,
 )
@@ -16,6 +17,8 @@ _native = _load()
 # These need the library.
 from . import executors as _executors  # noqa: E402
 from . import tracing as _tracing  # noqa: E402
+from .delegate.program import Program, load  # noqa: E402
+from .delegate.registration import register_delegate  # noqa: E402
 from .engine import Engine  # noqa: E402
 from .info import AliasedIO, Binding, EngineInfo, PlanInfo  # noqa: E402
 from .tracing import restore_engines  # noqa: E402
@@ -36,10 +39,14 @@ __all__ = [
     "LibraryMismatchError",
     "PlanError",
     "PlanInfo",
+    "Program",
+    "ProgramError",
     "RecordError",
     "TrtRuntimeError",
     "__version__",
     "capabilities",
+    "load",
+    "register_delegate",
     "restore_engines",
     "stats",
 ]
@@ -65,6 +72,9 @@ def stats() -> dict[str, int]:
     - ``base64_encodes``, ``base64_decodes``: plans that went through base64.
     - ``plan_copies``: other full copies of a plan's bytes: a buffer that could still change given to
       `Engine.from_plan`, the model that ONNX Runtime is given.
-    - ``executor_loads``: plans that were deserialized to run, one per engine that has run.
+    - ``executor_loads``: plans that were deserialized to run: one per engine that has run, one for all
+      delegates of the same plan.
+    - ``delegate_bindings``: sets of arguments that delegates were bound to; calls with the same memory and
+      sizes need no new one.
     """
     return dict(_native.stats())

@@ -28,5 +28,9 @@ class ExecutionError(TrtRuntimeError):
     """The engine was run and failed, or returned something other than its record says."""
 
 
+class ProgramError(TrtRuntimeError):
+    """A `.pte` cannot be read, loaded or run: damaged, of another kind, or not what was asked of it."""
+
+
 class LibraryMismatchError(TrtRuntimeError, ImportError):
     """The native library does not fit the torch of this process, so it was not loaded."""

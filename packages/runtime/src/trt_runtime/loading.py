@@ -48,8 +48,8 @@ def _minor(version: str) -> str:
 def source_hash(folder: Path) -> str:
     """Hash the native sources in ``folder`` the way CMakeLists.txt does when it builds them."""
     digests = sorted(
-        f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n"
-        for path in folder.iterdir()
+        f"{path.relative_to(folder).as_posix()} {hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+        for path in folder.rglob("*")
         if path.is_file()
     )
     return hashlib.sha256("".join(digests).encode()).hexdigest()

@@ -40,7 +40,7 @@ def fields_from_info(info: EngineInfo) -> dict[str, Any]:
 
 def info_from_fields(fields: Mapping[str, Any]) -> EngineInfo:
     """Read a native record; raises RecordError if its metadata is no good or contradicts its slots."""
-    metadata = _read_metadata(fields["metadata"])
+    metadata = read_metadata(fields["metadata"])
     device = "cpu" if fields["device"] == _CPU else f"cuda:{int(fields['device'].split('%')[0])}"
     own = {key: fields[key] for key in _SLOTS}
     info = EngineInfo.from_mapping({**metadata, **own, "device": device})
@@ -77,7 +77,8 @@ def check_plan(info: EngineInfo, format: str, size: int) -> None:
         )
 
 
-def _read_metadata(text: str) -> dict[str, Any]:
+def read_metadata(text: str) -> dict[str, Any]:
+    """Read the JSON of a record; raises RecordError."""
     try:
         metadata = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 
@@ -13,6 +13,7 @@ from ..checking import ShapeChecker
 from ..errors import ExecutorUnavailableError, PlanError
 from ..info import EngineInfo
 from ..record import check_plan, info_from_fields
+from .memory import Region
 from .onnxruntime import OnnxRuntimeExecutor
 from .tensorrt import TensorRTExecutor
 
@@ -20,11 +21,21 @@ from .tensorrt import TensorRTExecutor
 class Executor(Protocol):
     """Runs one plan; from several threads at once."""
 
+    ALIASES_IN_PLACE: ClassVar[bool]
+    """Whether an output that aliases an input must be given that input's memory (else, must not)."""
+
     def run(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
         """Compute ``outputs`` in place.
 
         Both are contiguous, on the record's device, of its dtypes and checked shapes.
         Raises ExecutionError.
+        """
+
+    def bind(self, inputs: Sequence[Region], outputs: Sequence[Region]) -> Callable[[], None]:
+        """Return what computes ``outputs`` in place whenever it is called.
+
+        All regions are the CPU's memory, of the record's dtypes and checked shapes; they outlive the
+        result. Raises ExecutionError, as does the result.
         """
 
 
@@ -56,8 +67,13 @@ def load(fields: Mapping[str, Any], plan: _native.Plan) -> Runner:
                 f"trt-runtime ({_native.build_info()['version']}) cannot run it: build it without, or "
                 "pip install -U trt-runtime"
             )
+    return Runner(info, open_executor(info, plan))
+
+
+def open_executor(info: EngineInfo, plan: _native.Plan) -> Executor:
+    """Verify a plan and deserialize it; raises PlanError or ExecutorUnavailableError."""
     _verify(info, plan)
-    return Runner(info, EXECUTORS[plan.format](info, plan))
+    return EXECUTORS[plan.format](info, plan)
 
 
 def _verify(info: EngineInfo, plan: _native.Plan) -> None:

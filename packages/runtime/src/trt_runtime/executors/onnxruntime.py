@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from .. import _native
 from ..errors import ExecutionError, ExecutorUnavailableError, PlanError
 from ..info import Binding, EngineInfo
+from .memory import Region
 
 # torch name: (ONNX's TensorProto.DataType, ONNX Runtime's name of it)
 _TYPES: Mapping[str, tuple[int, str]] = {
@@ -28,6 +30,8 @@ _SILENT = 4  # log severity "fatal": what goes wrong is in the exception that we
 
 class OnnxRuntimeExecutor:
     """An ONNX Runtime session over the ONNX model of a plan."""
+
+    ALIASES_IN_PLACE = False  # it does not know of aliases, and reads inputs when it likes
 
     def __init__(self, info: EngineInfo, plan: _native.Plan) -> None:
         """Make the session. Copies the model once: ONNX Runtime takes nothing but ``bytes``.
@@ -72,18 +76,36 @@ class OnnxRuntimeExecutor:
 
     def run(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
         """Compute ``outputs`` in place; raises ExecutionError."""
+        self.bind([Region.of(x) for x in inputs], [Region.of(y) for y in outputs])()
+
+    def bind(self, inputs: Sequence[Region], outputs: Sequence[Region]) -> Callable[[], None]:
+        """Return what runs on this memory of the CPU, as often as it is called; raises ExecutionError."""
         binding = self._session.io_binding()
+        with self._explained(inputs, outputs):
+            for (name, element), region in zip(self._inputs, inputs, strict=True):
+                binding.bind_input(name, "cpu", 0, element, region.shape, _address(region))
+            for (name, element), region in zip(self._outputs, outputs, strict=True):
+                binding.bind_output(name, "cpu", 0, element, region.shape, _address(region))
+        session = self._session
+
+        def run() -> None:
+            try:
+                session.run_with_iobinding(binding)
+            except Exception:
+                with self._explained(inputs, outputs):
+                    raise
+
+        return run
+
+    @contextmanager
+    def _explained(self, inputs: Sequence[Region], outputs: Sequence[Region]) -> Iterator[None]:
         try:
-            for (name, element), tensor in zip(self._inputs, inputs, strict=True):
-                binding.bind_input(name, "cpu", 0, element, tuple(tensor.shape), _address(tensor))
-            for (name, element), tensor in zip(self._outputs, outputs, strict=True):
-                binding.bind_output(name, "cpu", 0, element, tuple(tensor.shape), _address(tensor))
-            self._session.run_with_iobinding(binding)
+            yield
         except Exception as error:
-            shapes = [list(tensor.shape) for tensor in inputs]
             raise ExecutionError(
-                f"engine '{self._name}': expected ONNX Runtime to run it on inputs of the shapes {shapes} "
-                f"into outputs of {[list(tensor.shape) for tensor in outputs]}, found: {error}"
+                f"engine '{self._name}': expected ONNX Runtime to run it on inputs of the shapes "
+                f"{[list(region.shape) for region in inputs]} into outputs of "
+                f"{[list(region.shape) for region in outputs]}, found: {error}"
             ) from error
 
 
@@ -91,8 +113,8 @@ class OnnxRuntimeExecutor:
 _NOTHING = torch.empty(1)
 
 
-def _address(tensor: torch.Tensor) -> int:
-    return tensor.data_ptr() or _NOTHING.data_ptr()
+def _address(region: Region) -> int:
+    return region.address or _NOTHING.data_ptr()
 
 
 def _check_supported(info: EngineInfo) -> None:

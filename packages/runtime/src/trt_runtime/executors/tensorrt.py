@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ import torch
 from .. import _native
 from ..errors import ExecutionError, ExecutorUnavailableError, PlanError
 from ..info import Binding, EngineInfo
+from .memory import Region
 
 _MODULES: Mapping[str, str] = {"tensorrt": "tensorrt", "tensorrt-rtx": "tensorrt_rtx"}
 # Members of the module's DataType by torch name. By name: their integers differ between versions.
@@ -33,6 +34,8 @@ class TensorRTExecutor:
 
     A context runs one thing at a time: calls from several threads or on several streams queue up.
     """
+
+    ALIASES_IN_PLACE = True
 
     def __init__(self, info: EngineInfo, plan: _native.Plan) -> None:
         """Deserialize the plan on the record's device.
@@ -95,6 +98,28 @@ class TensorRTExecutor:
             self._finished.record(stream)
             # The allocator hands memory out again in the order of this stream, so it may go now.
             del scratch
+
+    def bind(self, inputs: Sequence[Region], outputs: Sequence[Region]) -> Callable[[], None]:
+        """Return what runs on this memory of the CPU, by way of the GPU's; raises ExecutionError.
+
+        An output and an input of the same address share their memory on the GPU too.
+        """
+        with torch.cuda.device(self._device):
+            here = {region.address: self._on_device(region) for region in (*inputs, *outputs)}
+        taken = [(region.as_tensor(), here[region.address]) for region in inputs]
+        given = [(region.as_tensor(), here[region.address]) for region in outputs]
+
+        def run() -> None:
+            for host, device in taken:
+                device.copy_(host)
+            self.run([device for _, device in taken], [device for _, device in given])
+            for host, device in given:
+                host.copy_(device)  # waits for the stream
+
+        return run
+
+    def _on_device(self, region: Region) -> torch.Tensor:
+        return torch.empty(region.shape, dtype=region.dtype, device=self._device)
 
     def _set_address(self, name: str, tensor: torch.Tensor) -> None:
         address = tensor.data_ptr() or self._nothing.data_ptr()

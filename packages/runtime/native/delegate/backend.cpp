@@ -1,0 +1,134 @@
+// The delegate as ExecuTorch sees it. Only ExecuTorch's headers here, and the C interface to the rest.
+#include <executorch/runtime/backend/interface.h>
+#include <executorch/runtime/core/exec_aten/util/tensor_util.h>
+#include <executorch/runtime/platform/log.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "interface.h"
+
+namespace {
+
+namespace et = executorch::runtime;
+using executorch::aten::SizesType;
+using executorch::aten::Tensor;
+
+constexpr const char* kBackendId = "TensorRTBackend";
+constexpr std::size_t kMessageSize = 2048;
+
+et::Error to_error(const TrtDelegateStatus status) {
+    switch (status) {
+        case TRT_DELEGATE_OK:
+            return et::Error::Ok;
+        case TRT_DELEGATE_INCOMPATIBLE:
+            return et::Error::DelegateInvalidCompatibility;
+        case TRT_DELEGATE_INVALID_ARGUMENT:
+            return et::Error::InvalidArgument;
+        case TRT_DELEGATE_BUSY:
+            return et::Error::InvalidState;
+        case TRT_DELEGATE_FAILED:
+            break;
+    }
+    return et::Error::Internal;
+}
+
+bool is_contiguous(const Tensor& tensor) {
+    const auto order = tensor.dim_order();
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        if (order[i] != i) return false;
+    }
+    return true;
+}
+
+int resize(void* const context, const std::size_t argument, const std::int32_t* const sizes,
+           void** const data) {
+    static_assert(std::is_same_v<SizesType, std::int32_t>);
+    const auto& arguments = *static_cast<const et::Span<et::EValue*>*>(context);
+    Tensor tensor = arguments[argument]->toTensor();
+    if (et::resize_tensor(tensor, {sizes, static_cast<std::size_t>(tensor.dim())}) !=
+        et::Error::Ok) {
+        return 1;
+    }
+    *data = tensor.mutable_data_ptr();
+    return 0;
+}
+
+class TensorRTBackend final : public et::BackendInterface {
+  public:
+    // Always, so that a program without what it needs gets the message of `init`.
+    bool is_available() const override { return true; }
+
+    et::Result<et::DelegateHandle*> init(
+        et::BackendInitContext& /*context*/, et::FreeableBuffer* const processed,
+        et::ArrayRef<et::CompileSpec> /*compile_specs*/) const override {
+        // Ours from here on: a mapped payload is unmapped as soon as nothing reads it any more.
+        auto payload = std::make_unique<et::FreeableBuffer>(std::move(*processed));
+        const void* const data = payload->data();
+        const std::size_t size = payload->size();
+        const TrtDelegateOwner owner{
+            [](void* const context) {
+                const std::unique_ptr<et::FreeableBuffer> owned(
+                    static_cast<et::FreeableBuffer*>(context));
+            },
+            payload.release()};
+        std::array<char, kMessageSize> message{};
+        TrtDelegate* delegate = nullptr;
+        const TrtDelegateStatus status =
+            trt_delegate_open(data, size, owner, &delegate, {message.data(), message.size()});
+        if (status != TRT_DELEGATE_OK) {
+            ET_LOG(Error, "%s: %s", kBackendId, message.data());
+            return to_error(status);
+        }
+        return delegate;
+    }
+
+    et::Error execute(et::BackendExecutionContext& /*context*/, et::DelegateHandle* const handle,
+                      et::Span<et::EValue*> arguments) const override {
+        std::vector<TrtDelegateTensor> tensors;
+        tensors.reserve(arguments.size());
+        for (std::size_t i = 0; i < arguments.size(); ++i) {
+            if (!arguments[i]->isTensor()) {
+                ET_LOG(Error, "%s: argument %zu: expected a tensor, found another value",
+                       kBackendId, i);
+                return et::Error::InvalidArgument;
+            }
+            const Tensor& tensor = arguments[i]->toTensor();
+            if (!is_contiguous(tensor)) {
+                ET_LOG(Error, "%s: argument %zu: expected contiguous memory, found another order "
+                       "of dimensions", kBackendId, i);
+                return et::Error::InvalidArgument;
+            }
+            tensors.push_back({tensor.mutable_data_ptr(), tensor.sizes().data(),
+                               static_cast<std::int32_t>(tensor.dim()),
+                               static_cast<std::int32_t>(tensor.scalar_type())});
+        }
+        std::array<char, kMessageSize> message;
+        message[0] = '\0';
+        const TrtDelegateStatus status = trt_delegate_execute(
+            static_cast<TrtDelegate*>(handle), tensors.data(), tensors.size(),
+            {&resize, &arguments}, {message.data(), message.size()});
+        if (status != TRT_DELEGATE_OK) ET_LOG(Error, "%s: %s", kBackendId, message.data());
+        return to_error(status);
+    }
+
+    void destroy(et::DelegateHandle* const handle) const override {
+        trt_delegate_close(static_cast<TrtDelegate*>(handle));
+    }
+};
+
+}  // namespace
+
+// Registers the backend in the ExecuTorch of this process. 0: it is registered, now or before; 1:
+// another library has registered one of the same name; 2: ExecuTorch refused it (its registry is full).
+extern "C" TRT_DELEGATE_API int trt_delegate_register() {
+    static TensorRTBackend backend;
+    const et::BackendInterface* const known = et::get_backend_class(kBackendId);
+    if (known == &backend) return 0;
+    if (known != nullptr) return 1;
+    return et::register_backend({kBackendId, &backend}) == et::Error::Ok ? 0 : 2;
+}

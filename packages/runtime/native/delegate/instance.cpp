@@ -1,0 +1,142 @@
+#include "instance.h"
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include "../errors.h"
+#include "../stats.h"
+
+namespace trt_runtime {
+namespace {
+
+// Enough for the buckets of a program with dynamic shapes; each one holds a few hundred bytes.
+constexpr std::size_t kMaxBindings = 8;
+
+// Marks an instance as in use. Not a mutex: while the engine runs, the thread may give the GIL away,
+// and whoever holds it would wait here for a lock that is only returned with the GIL.
+class BusyGuard {
+  public:
+    explicit BusyGuard(std::atomic<bool>& busy) : busy_(busy) {
+        TRT_RUNTIME_CHECK(BusyError, !busy_.exchange(true, std::memory_order_acquire),
+                          "delegate: expected one call at a time, found a second one from another "
+                          "thread; load the method once for each thread (its engine is shared)");
+    }
+    BusyGuard(const BusyGuard&) = delete;
+    BusyGuard& operator=(const BusyGuard&) = delete;
+    ~BusyGuard() { busy_.store(false, std::memory_order_release); }
+
+  private:
+    std::atomic<bool>& busy_;
+};
+
+RawTensor raw(const TrtDelegateTensor& tensor) {
+    return {tensor.data, tensor.dtype, {tensor.sizes, tensor.sizes + tensor.rank}};
+}
+
+// Gives an output its sizes; returns where its data is then.
+void* resize(const TrtDelegateResizer& resizer, const std::size_t argument,
+             const RawEngine::Sizes& sizes) {
+    std::vector<std::int32_t> narrow(sizes.size());
+    std::transform(sizes.begin(), sizes.end(), narrow.begin(), [&](const std::int64_t size) {
+        TRT_RUNTIME_CHECK(InputError, size <= std::numeric_limits<std::int32_t>::max(),
+                          "delegate, argument ", argument,
+                          ": expected sizes below 2**31, which ExecuTorch can hold, found ", size);
+        return static_cast<std::int32_t>(size);
+    });
+    void* data = nullptr;
+    TRT_RUNTIME_CHECK(InputError,
+                      resizer.resize(resizer.context, argument, narrow.data(), &data) == 0,
+                      "delegate, argument ", argument, ": expected room for an output of the sizes [",
+                      c10::Join(", ", sizes),
+                      "], found less; the program was lowered for smaller sizes: lower it again");
+    return data;
+}
+
+bool has_sizes(const TrtDelegateTensor& tensor, const RawEngine::Sizes& sizes) {
+    return std::equal(sizes.begin(), sizes.end(), tensor.sizes, tensor.sizes + tensor.rank);
+}
+
+}  // namespace
+
+DelegateInstance::DelegateInstance(const std::span<const std::byte> payload,
+                                   std::shared_ptr<const void> owner) {
+    const Blob blob = parse_blob(payload);
+    inputs_ = blob.inputs();
+    outputs_ = blob.bindings.size() - inputs_;
+    const OpenRawEngine open = find_raw_engines();
+    TRT_RUNTIME_CHECK(ExecutorUnavailableError, open != nullptr,
+                      "delegate: expected the executors of trt_runtime, found none; import "
+                      "trt_runtime in this process");
+    engine_ = open(blob,
+                   std::make_shared<const Plan>(blob.plan.data(), blob.plan.size(), std::move(owner)));
+}
+
+void DelegateInstance::execute(const std::span<const TrtDelegateTensor> arguments,
+                               const TrtDelegateResizer& resizer) {
+    const BusyGuard guard(busy_);
+    TRT_RUNTIME_CHECK(InputError, arguments.size() == inputs_ + outputs_, "delegate: expected ",
+                      inputs_, " inputs and ", outputs_, " outputs, found ", arguments.size(),
+                      " arguments; the program does not fit its engine: lower it again");
+    read_key(arguments);
+    const Binding* binding = find_binding();
+    bool moved = false;
+    if (binding != nullptr) {
+        for (std::size_t i = 0; i < outputs_; ++i) {
+            const TrtDelegateTensor& output = arguments[inputs_ + i];
+            if (has_sizes(output, binding->output_sizes[i])) continue;
+            moved |= resize(resizer, inputs_ + i, binding->output_sizes[i]) != output.data;
+        }
+    }
+    if (binding == nullptr || moved) {
+        Binding made = bind(arguments, resizer);
+        if (bindings_.size() == kMaxBindings) bindings_.pop_back();
+        binding = &*bindings_.insert(bindings_.begin(), std::move(made));
+    }
+    // A copy: what runs must not be dropped by a call that is refused above for being the second.
+    const std::shared_ptr<BoundEngine> engine = binding->engine;
+    engine->run();
+}
+
+// Everything that a binding depends on: of an input all, of an output all but the sizes, which follow
+// from the inputs.
+void DelegateInstance::read_key(const std::span<const TrtDelegateTensor> arguments) {
+    key_.clear();
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        const TrtDelegateTensor& tensor = arguments[i];
+        key_.push_back(reinterpret_cast<std::intptr_t>(tensor.data));
+        key_.push_back(static_cast<std::int64_t>(tensor.dtype) << 32 | tensor.rank);
+        if (i < inputs_) key_.insert(key_.end(), tensor.sizes, tensor.sizes + tensor.rank);
+    }
+}
+
+const DelegateInstance::Binding* DelegateInstance::find_binding() {
+    const auto found = std::find_if(bindings_.begin(), bindings_.end(),
+                                    [&](const Binding& binding) { return binding.key == key_; });
+    if (found == bindings_.end()) return nullptr;
+    std::rotate(bindings_.begin(), found, found + 1);
+    return &bindings_.front();
+}
+
+DelegateInstance::Binding DelegateInstance::bind(const std::span<const TrtDelegateTensor> arguments,
+                                                 const TrtDelegateResizer& resizer) {
+    std::vector<RawTensor> tensors(arguments.size());
+    std::transform(arguments.begin(), arguments.end(), tensors.begin(), raw);
+    const std::span all(tensors);
+    Binding made{.key = key_, .output_sizes = engine_->output_sizes(all.first(inputs_)), .engine = {}};
+    for (std::size_t i = 0; i < outputs_; ++i) {
+        RawTensor& output = tensors[inputs_ + i];
+        const RawEngine::Sizes& sizes = made.output_sizes[i];
+        TRT_RUNTIME_CHECK(InputError, output.sizes.size() == sizes.size(), "delegate, output ", i,
+                          ": expected rank ", sizes.size(), ", found ", output.sizes.size(),
+                          "; the program does not fit its engine: lower it again");
+        output.data = resize(resizer, inputs_ + i, sizes);
+        output.sizes = sizes;
+    }
+    made.engine = engine_->bind(all.first(inputs_), all.subspan(inputs_));
+    count(Counter::kDelegateBindings);
+    return made;
+}
+
+}  // namespace trt_runtime

@@ -1,0 +1,173 @@
+#include "python_delegate.h"
+
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <span>
+#include <streambuf>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "delegate/blob.h"
+#include "delegate/last_error.h"
+#include "delegate/raw_engine.h"
+#include "errors.h"
+#include "python_reference.h"
+
+namespace py = pybind11;
+
+namespace trt_runtime {
+namespace {
+
+// ExecuTorch's Python bindings swap the buffers of std::cout and std::cerr for the time of a call. The
+// engine gives the GIL away while it runs, so calls of several threads overlap, and would put the
+// buffers back in the wrong order: output goes to a buffer that is gone. So for the time that the GIL
+// may be away, the buffers are those that the process began with.
+class OriginalStreams {
+  public:
+    OriginalStreams() : out_(std::cout.rdbuf(original_out)), err_(std::cerr.rdbuf(original_err)) {}
+    OriginalStreams(const OriginalStreams&) = delete;
+    OriginalStreams& operator=(const OriginalStreams&) = delete;
+    ~OriginalStreams() {
+        std::cout.rdbuf(out_);
+        std::cerr.rdbuf(err_);
+    }
+
+    static void capture() {
+        original_out = std::cout.rdbuf();
+        original_err = std::cerr.rdbuf();
+    }
+
+  private:
+    static inline std::streambuf* original_out = nullptr;
+    static inline std::streambuf* original_err = nullptr;
+    std::streambuf* const out_;
+    std::streambuf* const err_;
+};
+
+// Throws the native twin of a Python exception: ExecuTorch's side knows nothing of Python's.
+[[noreturn]] void rethrow(const py::error_already_set& error) {
+    const std::string kind = py::str(error.type().attr("__name__"));
+    const std::string message = py::str(error.value());
+    const c10::SourceLocation where{__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)};
+    if (kind == "InputError") throw InputError(where, message);
+    if (kind == "PlanError") throw PlanError(where, message);
+    if (kind == "RecordError") throw RecordError(where, message);
+    if (kind == "ExecutorUnavailableError") throw ExecutorUnavailableError(where, message);
+    if (kind == "ExecutionError") throw ExecutionError(where, message);
+    throw ExecutionError(where, kind + ": " + message);
+}
+
+template <typename Work>
+auto with_python(const Work& work) {
+    const py::gil_scoped_acquire gil;
+    const OriginalStreams streams;
+    try {
+        return work();
+    } catch (const py::error_already_set& error) {
+        rethrow(error);
+    }
+}
+
+py::list to_python(const std::span<const RawTensor> tensors) {
+    py::list list;
+    for (const RawTensor& tensor : tensors) {
+        list.append(py::make_tuple(reinterpret_cast<std::uintptr_t>(tensor.data), tensor.dtype,
+                                   py::cast(tensor.sizes)));
+    }
+    return list;
+}
+
+class PythonBoundEngine final : public BoundEngine {
+  public:
+    explicit PythonBoundEngine(py::object run) : run_(std::move(run)) {}
+
+    void run() override {
+        with_python([&] { run_.get()(); });
+    }
+
+  private:
+    const PythonReference run_;
+};
+
+class PythonRawEngine final : public RawEngine {
+  public:
+    explicit PythonRawEngine(py::object engine) : engine_(std::move(engine)) {}
+
+    std::vector<Sizes> output_sizes(const std::span<const RawTensor> inputs) override {
+        return with_python([&] {
+            return engine_.get().attr("output_sizes")(to_python(inputs)).cast<std::vector<Sizes>>();
+        });
+    }
+
+    std::shared_ptr<BoundEngine> bind(const std::span<const RawTensor> inputs,
+                                      const std::span<const RawTensor> outputs) override {
+        return with_python([&] {
+            return std::make_shared<PythonBoundEngine>(
+                engine_.get().attr("bind")(to_python(inputs), to_python(outputs)));
+        });
+    }
+
+  private:
+    const PythonReference engine_;
+};
+
+py::dict blob_to_dict(const Blob& blob) {
+    py::list bindings;
+    for (const BlobBinding& binding : blob.bindings) {
+        bindings.append(py::dict(py::arg("name") = binding.name, py::arg("dtype") = binding.dtype,
+                                 py::arg("shape") = binding.shape,
+                                 py::arg("is_input") = binding.is_input));
+    }
+    py::list aliases;
+    for (const AliasedIo& alias : blob.aliased_io) {
+        aliases.append(py::dict(py::arg("output") = alias.output, py::arg("input") = alias.input,
+                                py::arg("kind") = alias.kind));
+    }
+    py::dict fields;
+    fields["bindings"] = bindings;
+    fields["aliased_io"] = aliases;
+    fields["hardware_compatible"] = blob.hardware_compatible;
+    fields["device_id"] = blob.device_id;
+    fields["metadata"] = blob.metadata;
+    fields["target_platform"] = blob.target_platform;
+    return fields;
+}
+
+// The payload without its plan, and where that is: for those who only look.
+py::tuple read_payload(const py::buffer& payload) {
+    const py::buffer_info info = payload.request();
+    const auto* const data = static_cast<const std::byte*>(info.ptr);
+    const Blob blob = parse_blob({data, static_cast<std::size_t>(info.size * info.itemsize)});
+    return py::make_tuple(blob_to_dict(blob), blob.plan.data() - data);
+}
+
+void register_delegate_engines(py::function open) {
+    register_raw_engines([open = PythonReference(std::move(open))](
+                             const Blob& blob, std::shared_ptr<const Plan> plan) {
+        return with_python([&]() -> std::shared_ptr<RawEngine> {
+            return std::make_shared<PythonRawEngine>(open.get()(
+                blob_to_dict(blob), std::const_pointer_cast<Plan>(std::move(plan))));
+        });
+    });
+}
+
+}  // namespace
+
+void bind_delegate(py::module_& module) {
+    OriginalStreams::capture();
+    module.def("read_payload", &read_payload, py::arg("payload"));
+    module.def("register_delegate_engines", &register_delegate_engines, py::arg("open"));
+    module.def("take_delegate_error", [] {
+        const DelegateError error = take_delegate_error();
+        // A message may hold what a damaged file held.
+        return py::make_tuple(
+            error.kind, py::bytes(error.message).attr("decode")("utf-8", "replace"));
+    });
+}
+
+}  // namespace trt_runtime

@@ -1,0 +1,170 @@
+"""The engine behind a delegate; what the native delegate calls to open, bind and run it."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from .. import _native
+from ..checking import ShapeChecker
+from ..errors import InputError
+from ..executors.base import Executor, open_executor
+from ..executors.memory import Region, copy
+from ..info import DTYPES, EngineInfo
+from .payload import info_from_payload
+
+# An argument as the native delegate has it: address, number of its dtype, sizes.
+RawTensor = tuple[int, int, Sequence[int]]
+
+# c10/core/ScalarType.h; ExecuTorch's numbers are the same.
+_DTYPE_NUMBERS: Mapping[int, torch.dtype] = {
+    0: torch.uint8,
+    1: torch.int8,
+    2: torch.int16,
+    3: torch.int32,
+    4: torch.int64,
+    5: torch.float16,
+    6: torch.float32,
+    7: torch.float64,
+    11: torch.bool,
+    15: torch.bfloat16,
+}
+
+
+class DelegateEngine:
+    """One engine with its bindings in the order of a delegate's arguments."""
+
+    def __init__(self, payload: Mapping[str, Any], plan: _native.Plan) -> None:
+        """Open an engine, or share the executor of one with the same plan that is open already.
+
+        Args:
+            payload: the fields of the delegate's payload, as `_native.read_payload` gives them.
+            plan: the plan in it; it is not kept.
+
+        Raises:
+            RecordError, PlanError: the payload is damaged.
+            ExecutorUnavailableError: nothing here can run it.
+
+        """
+        self._info = info_from_payload(payload, plan.format, memoryview(plan).nbytes)
+        self._checker = ShapeChecker(self._info)
+        names = [binding["name"] for binding in payload["bindings"]]
+        # Where each binding of the record is among the delegate's inputs, or its outputs.
+        self._inputs = [names.index(binding.name) for binding in self._info.inputs]
+        self._outputs = [
+            names.index(binding.name) - len(self._inputs) for binding in self._info.outputs
+        ]
+        self._executor = _shared_executor(self._info, plan)
+
+    def output_sizes(self, inputs: Sequence[RawTensor]) -> list[list[int]]:
+        """Return the sizes of each output of the delegate; raises InputError."""
+        tensors = [
+            torch.empty(sizes, dtype=_dtype(number), device="meta")
+            for _, number, sizes in (inputs[index] for index in self._inputs)
+        ]
+        sizes: list[list[int]] = [[] for _ in self._outputs]
+        for index, (_, shape) in zip(
+            self._outputs, self._checker.outputs(tensors), strict=True
+        ):
+            sizes[index] = [int(size) for size in shape]
+        return sizes
+
+    def bind(
+        self, inputs: Sequence[RawTensor], outputs: Sequence[RawTensor]
+    ) -> Callable[[], None]:
+        """Return what runs the engine on this memory; raises InputError or ExecutionError."""
+        taken = [_region(inputs[index]) for index in self._inputs]
+        given = [_region(outputs[index]) for index in self._outputs]
+        for binding, region in zip(self._info.outputs, given, strict=True):
+            if region.dtype != binding.torch_dtype:
+                raise InputError(
+                    f"delegate, output '{binding.name}': expected dtype {binding.torch_dtype}, found "
+                    f"{region.dtype}; the program does not fit its engine: lower it again"
+                )
+        if self._info.aliased_io:
+            return self._bind_aliased(taken, given)
+        return self._executor.bind(taken, given)
+
+    def _bind_aliased(self, inputs: list[Region], outputs: list[Region]) -> Callable[[], None]:
+        """Bind an engine some of whose outputs are written over inputs, wherever the outputs are.
+
+        An executor that knows nothing of aliases may read the old state after it has written the new one,
+        so it writes to memory of its own, and the result is copied from there.
+        """
+        position = {binding.name: index for index, binding in enumerate(self._info.outputs)}
+        source = {binding.name: index for index, binding in enumerate(self._info.inputs)}
+        results = list(outputs)
+        own: list[torch.Tensor] = []
+        copies: list[tuple[Region, Region]] = []
+        for alias in self._info.aliased_io:
+            index, state = position[alias.output], inputs[source[alias.input]]
+            given = outputs[index]
+            if (given.dtype, given.shape) != (state.dtype, state.shape):
+                raise InputError(
+                    f"delegate, output '{alias.output}': expected the dtype {state.dtype} and shape "
+                    f"{list(state.shape)} of input '{alias.input}', whose memory it shares, found "
+                    f"{given.dtype} and {list(given.shape)}; build the engine again"
+                )
+            if self._executor.ALIASES_IN_PLACE:
+                results[index] = state
+            else:
+                own.append(torch.empty(given.shape, dtype=given.dtype))
+                results[index] = Region.of(own[-1])
+            copies += [
+                (results[index], target)
+                for target in {state, given}
+                if target.address != results[index].address
+            ]
+        return partial(_run_and_copy, self._executor.bind(inputs, results), copies, own)
+
+
+def _run_and_copy(
+    run: Callable[[], None], copies: Sequence[tuple[Region, Region]], own: Sequence[torch.Tensor]
+) -> None:
+    """Run, then copy; ``own`` is what keeps the memory of some regions alive."""
+    run()
+    for result, target in copies:
+        copy(result, target)
+
+
+def register() -> None:
+    """Have the native delegate open its engines here."""
+    _native.register_delegate_engines(DelegateEngine)
+
+
+_open: weakref.WeakValueDictionary[tuple[str, str, str], Executor] = weakref.WeakValueDictionary()
+_opening = threading.Lock()
+
+
+def _shared_executor(info: EngineInfo, plan: _native.Plan) -> Executor:
+    """Return the executor of the plan with this digest; a plan is verified when it is opened first."""
+    assert info.plan is not None  # checked by info_from_payload
+    key = (info.plan.format, info.plan.sha256, info.device)
+    with _opening:
+        executor = _open.get(key)
+        if executor is None:
+            executor = open_executor(info, plan)
+            _native.count_executor_load()
+            _open[key] = executor
+        return executor
+
+
+def _region(tensor: RawTensor) -> Region:
+    address, number, sizes = tensor
+    return Region(address, _dtype(number), tuple(sizes))
+
+
+def _dtype(number: int) -> torch.dtype:
+    dtype = _DTYPE_NUMBERS.get(number)
+    if dtype is None:
+        known = ", ".join(DTYPES)
+        raise InputError(
+            f"delegate: expected arguments of one of the dtypes {known}, found ExecuTorch's dtype "
+            f"number {number}; the program does not fit its engine: lower it again"
+        )
+    return dtype

@@ -1,0 +1,78 @@
+"""Puts the delegate into the ExecuTorch of this process."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import threading
+from pathlib import Path
+from types import ModuleType
+
+from ..errors import ExecutorUnavailableError
+from .engine import register as register_engines
+
+BACKEND_ID = "TensorRTBackend"
+_INSTALL = "pip install 'trt-runtime[executorch]'"
+# What trt_delegate_register returns.
+_REGISTERED, _TAKEN = 0, 1
+
+_lock = threading.Lock()
+
+
+def register_delegate() -> None:
+    """Register the delegate ``TensorRTBackend`` in ExecuTorch's Python runtime; again is harmless.
+
+    `trt_runtime.load` does it by itself. Call it to run programs with `executorch.runtime` directly.
+
+    Raises:
+        ExecutorUnavailableError: ExecuTorch is missing or does not load the delegate, or another library
+            has registered a backend of that name, which is left alone.
+
+    """
+    with _lock:
+        outcome = _load(portable_library()).trt_delegate_register()
+        if outcome == _TAKEN:
+            raise ExecutorUnavailableError(
+                f"ExecuTorch: expected no backend {BACKEND_ID!r} but trt-runtime's, found that of another "
+                "library (likely torch-tensorrt's); it stays as it is: run the program in a process that "
+                "does not load that library"
+            )
+        if outcome != _REGISTERED:
+            raise ExecutorUnavailableError(
+                f"ExecuTorch: expected room for the backend {BACKEND_ID!r}, found its registry full; load "
+                "fewer backends into this process"
+            )
+        register_engines()
+
+
+def portable_library() -> ModuleType:
+    """Import ExecuTorch's Python runtime; raises ExecutorUnavailableError."""
+    try:
+        from executorch.extension.pybindings import portable_lib
+    except ImportError as error:
+        raise ExecutorUnavailableError(
+            f"expected the package executorch to run a .pte, found: {error}; {_INSTALL}"
+        ) from error
+    library: ModuleType = portable_lib
+    return library
+
+
+def _load(portable: ModuleType) -> ctypes.CDLL:
+    """Load the delegate's library against the ExecuTorch that is in the process."""
+    from executorch.extension.pybindings import _portable_lib
+
+    # The delegate links nothing of ExecuTorch, so that it meets the one registry of backends that the
+    # process has. Python loads extension modules where others cannot see them: make it visible.
+    ctypes.CDLL(_portable_lib.__file__, os.RTLD_NOLOAD | os.RTLD_GLOBAL | os.RTLD_NOW)
+    spec = importlib.util.find_spec("trt_runtime._native")
+    assert spec is not None
+    assert spec.origin is not None  # loaded already
+    path = Path(spec.origin).with_name("libtrt_runtime_delegate.so")
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ExecutorUnavailableError(
+            f"trt-runtime: expected the delegate to load beside ExecuTorch, found: {error}; the two do not "
+            f"fit each other: {_INSTALL}"
+        ) from error
