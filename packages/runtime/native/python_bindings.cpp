@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "build_info.h"
-#include "engine.h"
 #include "delegate/blob.h"
+#include "engine.h"
 #include "errors.h"
 #include "python_delegate.h"
 #include "python_executor.h"

@@ -23,10 +23,10 @@ namespace py = pybind11;
 namespace trt_runtime {
 namespace {
 
-// ExecuTorch's Python bindings swap the buffers of std::cout and std::cerr for the time of a call. The
-// engine gives the GIL away while it runs, so calls of several threads overlap, and would put the
-// buffers back in the wrong order: output goes to a buffer that is gone. So for the time that the GIL
-// may be away, the buffers are those that the process began with.
+// ExecuTorch's Python bindings swap the buffers of std::cout and std::cerr for the time of a call.
+// The engine gives the GIL away while it runs, so calls of several threads overlap, and would put
+// the buffers back in the wrong order: output goes to a buffer that is gone. So for the time that
+// the GIL may be away, the buffers are those that the process began with.
 class OriginalStreams {
   public:
     OriginalStreams() : out_(std::cout.rdbuf(original_out)), err_(std::cerr.rdbuf(original_err)) {}
@@ -150,8 +150,8 @@ void register_delegate_engines(py::function open) {
     register_raw_engines([open = PythonReference(std::move(open))](
                              const Blob& blob, std::shared_ptr<const Plan> plan) {
         return with_python([&]() -> std::shared_ptr<RawEngine> {
-            return std::make_shared<PythonRawEngine>(open.get()(
-                blob_to_dict(blob), std::const_pointer_cast<Plan>(std::move(plan))));
+            return std::make_shared<PythonRawEngine>(
+                open.get()(blob_to_dict(blob), std::const_pointer_cast<Plan>(std::move(plan))));
         });
     });
 }
@@ -162,11 +162,12 @@ void bind_delegate(py::module_& module) {
     OriginalStreams::capture();
     module.def("read_payload", &read_payload, py::arg("payload"));
     module.def("register_delegate_engines", &register_delegate_engines, py::arg("open"));
+    module.def("forget_delegate_error", [] { take_delegate_error(); });
     module.def("take_delegate_error", [] {
         const DelegateError error = take_delegate_error();
         // A message may hold what a damaged file held.
-        return py::make_tuple(
-            error.kind, py::bytes(error.message).attr("decode")("utf-8", "replace"));
+        return py::make_tuple(error.kind,
+                              py::bytes(error.message).attr("decode")("utf-8", "replace"));
     });
 }
 

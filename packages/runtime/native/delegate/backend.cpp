@@ -1,4 +1,5 @@
-// The delegate as ExecuTorch sees it. Only ExecuTorch's headers here, and the C interface to the rest.
+// The delegate as ExecuTorch sees it. Only ExecuTorch's headers here, and the C interface to the
+// rest.
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 #include <executorch/runtime/platform/log.h>
@@ -70,12 +71,11 @@ class TensorRTBackend final : public et::BackendInterface {
         auto payload = std::make_unique<et::FreeableBuffer>(std::move(*processed));
         const void* const data = payload->data();
         const std::size_t size = payload->size();
-        const TrtDelegateOwner owner{
-            [](void* const context) {
-                const std::unique_ptr<et::FreeableBuffer> owned(
-                    static_cast<et::FreeableBuffer*>(context));
-            },
-            payload.release()};
+        const TrtDelegateOwner owner{[](void* const context) {
+                                         const std::unique_ptr<et::FreeableBuffer> owned(
+                                             static_cast<et::FreeableBuffer*>(context));
+                                     },
+                                     payload.release()};
         std::array<char, kMessageSize> message{};
         TrtDelegate* delegate = nullptr;
         const TrtDelegateStatus status =
@@ -99,8 +99,10 @@ class TensorRTBackend final : public et::BackendInterface {
             }
             const Tensor& tensor = arguments[i]->toTensor();
             if (!is_contiguous(tensor)) {
-                ET_LOG(Error, "%s: argument %zu: expected contiguous memory, found another order "
-                       "of dimensions", kBackendId, i);
+                ET_LOG(Error,
+                       "%s: argument %zu: expected contiguous memory, found another order "
+                       "of dimensions",
+                       kBackendId, i);
                 return et::Error::InvalidArgument;
             }
             tensors.push_back({tensor.mutable_data_ptr(), tensor.sizes().data(),
@@ -109,9 +111,9 @@ class TensorRTBackend final : public et::BackendInterface {
         }
         std::array<char, kMessageSize> message;
         message[0] = '\0';
-        const TrtDelegateStatus status = trt_delegate_execute(
-            static_cast<TrtDelegate*>(handle), tensors.data(), tensors.size(),
-            {&resize, &arguments}, {message.data(), message.size()});
+        const TrtDelegateStatus status =
+            trt_delegate_execute(static_cast<TrtDelegate*>(handle), tensors.data(), tensors.size(),
+                                 {&resize, &arguments}, {message.data(), message.size()});
         if (status != TRT_DELEGATE_OK) ET_LOG(Error, "%s: %s", kBackendId, message.data());
         return to_error(status);
     }
@@ -124,7 +126,8 @@ class TensorRTBackend final : public et::BackendInterface {
 }  // namespace
 
 // Registers the backend in the ExecuTorch of this process. 0: it is registered, now or before; 1:
-// another library has registered one of the same name; 2: ExecuTorch refused it (its registry is full).
+// another library has registered one of the same name; 2: ExecuTorch refused it (its registry is
+// full).
 extern "C" TRT_DELEGATE_API int trt_delegate_register() {
     static TensorRTBackend backend;
     const et::BackendInterface* const known = et::get_backend_class(kBackendId);

@@ -37,7 +37,8 @@ std::string cut(std::string message, const std::size_t length) {
 }
 
 // A value in a message must not be as long as the file, nor bytes that a terminal obeys. Lists and
-// objects are only named: printing them is recursive, and a file may nest them as deeply as it likes.
+// objects are only named: printing them is recursive, and a file may nest them as deeply as it
+// likes.
 std::string shown(const Json& value) {
     constexpr std::size_t kMaxShown = 60;
     if (value.is_structured()) {

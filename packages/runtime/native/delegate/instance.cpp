@@ -14,8 +14,8 @@ namespace {
 // Enough for the buckets of a program with dynamic shapes; each one holds a few hundred bytes.
 constexpr std::size_t kMaxBindings = 8;
 
-// Marks an instance as in use. Not a mutex: while the engine runs, the thread may give the GIL away,
-// and whoever holds it would wait here for a lock that is only returned with the GIL.
+// Marks an instance as in use. Not a mutex: while the engine runs, the thread may give the GIL
+// away, and whoever holds it would wait here for a lock that is only returned with the GIL.
 class BusyGuard {
   public:
     explicit BusyGuard(std::atomic<bool>& busy) : busy_(busy) {
@@ -48,8 +48,8 @@ void* resize(const TrtDelegateResizer& resizer, const std::size_t argument,
     void* data = nullptr;
     TRT_RUNTIME_CHECK(InputError,
                       resizer.resize(resizer.context, argument, narrow.data(), &data) == 0,
-                      "delegate, argument ", argument, ": expected room for an output of the sizes [",
-                      c10::Join(", ", sizes),
+                      "delegate, argument ", argument,
+                      ": expected room for an output of the sizes [", c10::Join(", ", sizes),
                       "], found less; the program was lowered for smaller sizes: lower it again");
     return data;
 }
@@ -69,8 +69,8 @@ DelegateInstance::DelegateInstance(const std::span<const std::byte> payload,
     TRT_RUNTIME_CHECK(ExecutorUnavailableError, open != nullptr,
                       "delegate: expected the executors of trt_runtime, found none; import "
                       "trt_runtime in this process");
-    engine_ = open(blob,
-                   std::make_shared<const Plan>(blob.plan.data(), blob.plan.size(), std::move(owner)));
+    engine_ = open(
+        blob, std::make_shared<const Plan>(blob.plan.data(), blob.plan.size(), std::move(owner)));
 }
 
 void DelegateInstance::execute(const std::span<const TrtDelegateTensor> arguments,
@@ -99,8 +99,8 @@ void DelegateInstance::execute(const std::span<const TrtDelegateTensor> argument
     engine->run();
 }
 
-// Everything that a binding depends on: of an input all, of an output all but the sizes, which follow
-// from the inputs.
+// Everything that a binding depends on: of an input all, of an output all but the sizes, which
+// follow from the inputs.
 void DelegateInstance::read_key(const std::span<const TrtDelegateTensor> arguments) {
     key_.clear();
     for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -124,7 +124,8 @@ DelegateInstance::Binding DelegateInstance::bind(const std::span<const TrtDelega
     std::vector<RawTensor> tensors(arguments.size());
     std::transform(arguments.begin(), arguments.end(), tensors.begin(), raw);
     const std::span all(tensors);
-    Binding made{.key = key_, .output_sizes = engine_->output_sizes(all.first(inputs_)), .engine = {}};
+    Binding made{
+        .key = key_, .output_sizes = engine_->output_sizes(all.first(inputs_)), .engine = {}};
     for (std::size_t i = 0; i < outputs_; ++i) {
         RawTensor& output = tensors[inputs_ + i];
         const RawEngine::Sizes& sizes = made.output_sizes[i];

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "raw_engine.h"
 #include "interface.h"
+#include "raw_engine.h"
 
 namespace trt_runtime {
 

@@ -20,7 +20,7 @@ struct TrtDelegate : trt_runtime::DelegateInstance {
 namespace {
 
 using trt_runtime::BlobError, trt_runtime::BusyError, trt_runtime::ExecutorUnavailableError,
-      trt_runtime::InputError, trt_runtime::PlanError, trt_runtime::RecordError;
+    trt_runtime::InputError, trt_runtime::PlanError, trt_runtime::RecordError;
 
 thread_local trt_runtime::DelegateError last_error;
 

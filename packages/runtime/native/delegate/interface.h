@@ -4,8 +4,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How ExecuTorch's side of the delegate (backend.cpp) talks to libtrt_runtime.so. Plain C: ExecuTorch
-   and torch both have headers named c10, of different content, and no file may see both. */
+/* How ExecuTorch's side of the delegate (backend.cpp) talks to libtrt_runtime.so. Plain C:
+   ExecuTorch and torch both have headers named c10, of different content, and no file may see both.
+ */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -28,15 +29,15 @@ typedef struct {
     int32_t dtype;
 } TrtDelegateTensor;
 
-/* Owner of the payload: `release(context)` is called once, by the end of `open` or any time later, when
-   nothing reads the payload any more. */
+/* Owner of the payload: `release(context)` is called once, by the end of `open` or any time later,
+   when nothing reads the payload any more. */
 typedef struct {
     void (*release)(void* context);
     void* context;
 } TrtDelegateOwner;
 
-/* Gives the output with the index `argument` new sizes (of its own rank) and tells where its data is
-   now. Not 0 if the caller has no room for them. */
+/* Gives the output with the index `argument` new sizes (of its own rank) and tells where its data
+   is now. Not 0 if the caller has no room for them. */
 typedef struct {
     int (*resize)(void* context, size_t argument, const int32_t* sizes, void** data);
     void* context;

@@ -68,15 +68,11 @@ class DelegateEngine:
             for _, number, sizes in (inputs[index] for index in self._inputs)
         ]
         sizes: list[list[int]] = [[] for _ in self._outputs]
-        for index, (_, shape) in zip(
-            self._outputs, self._checker.outputs(tensors), strict=True
-        ):
+        for index, (_, shape) in zip(self._outputs, self._checker.outputs(tensors), strict=True):
             sizes[index] = [int(size) for size in shape]
         return sizes
 
-    def bind(
-        self, inputs: Sequence[RawTensor], outputs: Sequence[RawTensor]
-    ) -> Callable[[], None]:
+    def bind(self, inputs: Sequence[RawTensor], outputs: Sequence[RawTensor]) -> Callable[[], None]:
         """Return what runs the engine on this memory; raises InputError or ExecutionError."""
         taken = [_region(inputs[index]) for index in self._inputs]
         given = [_region(outputs[index]) for index in self._outputs]

@@ -30,8 +30,12 @@ class Program:
         register_delegate()
         from executorch.runtime import Runtime
 
-        with _explained(f"{self._path}: expected an ExecuTorch program that loads"):
+        try:
             self._program = Runtime.get().load_program(self._path)
+        except RuntimeError as error:
+            raise ProgramError(
+                f"{self._path}: expected an ExecuTorch program that loads, found: {error}"
+            ) from error
         self._methods = {name: _Method(self, name) for name in sorted(self._program.method_names)}
 
     @property
@@ -93,53 +97,56 @@ class _Method:
         self._name = name
         self._lock = threading.Lock()
         self._method: Any = None
+        self._num_inputs = 0
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         # ExecuTorch's methods hold their state and memory, and are for one call at a time.
         with self._lock:
             if self._method is None:
-                with _explained(f"{self._where}: expected a method that loads"):
-                    self._method = self._program.load_method(self._name)
+                self._load()
             prepared = self._prepare(inputs)
-            with _explained(f"{self._where}: expected a method that runs on these inputs"):
+            _native.forget_delegate_error()  # what a call of someone else left
+            try:
                 return list(self._method.execute(prepared))
+            except RuntimeError as error:
+                raise _explain(error, self._where, "a method that runs on these inputs") from error
+
+    def _load(self) -> None:
+        _native.forget_delegate_error()
+        try:
+            self._method = self._program.load_method(self._name)
+        except RuntimeError as error:
+            raise _explain(error, self._where, "a method that loads") from error
+        self._num_inputs = self._method.metadata.num_inputs()
 
     def _prepare(self, inputs: Sequence[Any]) -> list[Any]:
         """Check what ExecuTorch says least about, and give it memory that it can read."""
-        expected = self._method.metadata.num_inputs()
-        if len(inputs) != expected:
-            raise InputError(f"{self._where}: expected {expected} inputs, found {len(inputs)}")
-        for index, value in enumerate(inputs):
-            if not isinstance(value, (torch.Tensor, int, float, bool)):
-                raise InputError(
-                    f"{self._where}, input {index}: expected a tensor or a number, found "
-                    f"{type(value).__name__}; convert it, such as with torch.from_numpy"
-                )
-            if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+        if len(inputs) != self._num_inputs:
+            raise InputError(
+                f"{self._where}: expected {self._num_inputs} inputs, found {len(inputs)}"
+            )
+        return [self._prepare_one(index, value) for index, value in enumerate(inputs)]
+
+    def _prepare_one(self, index: int, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            if value.device.type != "cpu":
                 raise InputError(
                     f"{self._where}, input {index}: expected a tensor on the CPU, found one on "
                     f"{value.device}; move it: .cpu()"
                 )
-        return [
-            value.detach().contiguous() if isinstance(value, torch.Tensor) else value
-            for value in inputs
-        ]
+            return value if value.is_contiguous() else value.contiguous()
+        if isinstance(value, (int, float)):
+            return value
+        raise InputError(
+            f"{self._where}, input {index}: expected a tensor or a number, found "
+            f"{type(value).__name__}; convert it, such as with torch.from_numpy"
+        )
 
 
-class _explained:
-    """Turns ExecuTorch's bare RuntimeError into what our delegate said, if it said something."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        _native.take_delegate_error()  # what an earlier call left
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, RuntimeError) or isinstance(error, TrtRuntimeError):
-            return
-        name, message = _native.take_delegate_error()
-        if name:
-            raise getattr(errors, name)(f"{self._what.partition(':')[0]}: {message}") from error
-        raise ProgramError(f"{self._what}, found: {error}") from error
-
+def _explain(error: RuntimeError, what: str, expected: str) -> TrtRuntimeError:
+    """Make of ExecuTorch's bare RuntimeError what our delegate said, if it said something."""
+    name, message = _native.take_delegate_error()
+    if name:
+        kind: type[TrtRuntimeError] = getattr(errors, name)
+        return kind(f"{what}: {message}")
+    return ProgramError(f"{what}: expected {expected}, found: {error}")

@@ -86,11 +86,12 @@ class OnnxRuntimeExecutor:
                 binding.bind_input(name, "cpu", 0, element, region.shape, _address(region))
             for (name, element), region in zip(self._outputs, outputs, strict=True):
                 binding.bind_output(name, "cpu", 0, element, region.shape, _address(region))
-        session = self._session
+        # What is beneath ONNX Runtime's Python classes: they cost a small engine a tenth of its time.
+        native, bound = self._session._sess, binding._iobinding
 
         def run() -> None:
             try:
-                session.run_with_iobinding(binding)
+                native.run_with_iobinding(bound, None)
             except Exception:
                 with self._explained(inputs, outputs):
                     raise
