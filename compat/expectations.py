@@ -22,6 +22,9 @@ CAPABILITIES: Mapping[str, frozenset[str]] = {
     "0.3.0": frozenset({"tracing-mode-real", "metadata-only", "engine-tensor"}),
 }
 
+# The first runtime that runs a .pte; from there on every one must.
+DELEGATE_SINCE = "0.4.0"
+
 # Capabilities that an exporter release uses where they are there, and warns about where they are not.
 USES: Mapping[str, frozenset[str]] = {
     "0.1.0": frozenset(),
@@ -36,6 +39,7 @@ class Expected:
     capabilities: frozenset[str]
     warned: frozenset[str]
     slower: tuple[str, ...]
+    has_delegate: bool
 
     def counts(self, program: str) -> dict[str, dict[str, int]]:
         """Return the counters that must have risen, by phase."""
@@ -54,7 +58,23 @@ def expected(runtime: str, export: str) -> Expected:
         for name, fast in (("tracing", "tracing-mode-real" in has), ("reading", fast_reading))
         if not fast
     ]
-    return Expected(has, uses - has, tuple(slower))
+    return Expected(has, uses - has, tuple(slower), has_delegate(runtime))
+
+
+def has_delegate(runtime: str) -> bool:
+    """Whether a runtime of this version runs a `.pte`."""
+    return rank(runtime) >= rank(DELEGATE_SINCE)
+
+
+def ran_as_promised(scenario: str, outcome: str | None, promised: bool) -> bool:
+    """Whether what a cell says of running a `.pte` is what its runtime's version promises.
+
+    Without a GPU a TensorRT-RTX engine must be refused for the lack of one, and never just fail.
+    """
+    if not promised or outcome is None:
+        return not promised and outcome is None
+    no_gpu = outcome.startswith("refused: ") and "GPU" in outcome
+    return outcome.startswith("ran ") or (scenario.startswith("tensorrt-rtx") and no_gpu)
 
 
 def _at(table: Mapping[str, Any], version: str) -> Any:

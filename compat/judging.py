@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from expectations import expected, scenarios
+from expectations import expected, has_delegate, ran_as_promised, scenarios
 
 Facts = Mapping[str, Any]
 
@@ -80,6 +80,8 @@ def _judge(
                 wrong.append(
                     f"{name}: counts {facts['counts']}, expected {promise.counts(program)}"
                 )
+            if not ran_as_promised(name, facts["executorch"], promise.has_delegate):
+                wrong.append(f"{name}: in ExecuTorch: {facts['executorch']}")
             if facts["payloads"] != payloads[name]:
                 wrong.append(f"{name}: payloads differ from those of the other cells")
     wrong += _judge_warnings(cell["warnings"], promise.warned)
@@ -116,5 +118,12 @@ def judge_loads(loads: Sequence[Facts], runtimes: Sequence[str]) -> list[str]:
             f"runtime {loader}, program {name}: {found['error']}"
             for name, found in facts["scenarios"].items()
             if found["error"] is not None
+        ]
+        promised = has_delegate(facts["runtime"])
+        wrong += [
+            f"runtime {loader}, program {name}, in ExecuTorch: {found['executorch']}"
+            for name, found in facts["scenarios"].items()
+            if found["error"] is None
+            and not ran_as_promised(name.split("/", 2)[2], found["executorch"], promised)
         ]
     return wrong

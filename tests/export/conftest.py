@@ -1,7 +1,6 @@
 """ExecuTorch for the tests of lowering, and its own warnings out of their way."""
 
 import base64
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,29 +8,16 @@ import pytest
 import torch
 
 import trt_runtime
-
-# Importing ExecuTorch warns about its own dependencies (torchao, coremltools) in ways that change with each of them.
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import executorch.exir  # noqa: F401
-
-_EXPECTED = (
-    # Tests of every runtime release run here; what is said of old ones has tests of its own.
-    "ignore:trt-export. engines of class:trt_export.FallbackWarning",
-    # torch and ExecuTorch copy pytree specs, which torch itself deprecates.
-    "ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated:FutureWarning",
-    # ExecuTorch finds its flatbuffer schema through importlib.resources.read_binary.
-    "ignore:read_binary is deprecated:DeprecationWarning",
-    "ignore:open_binary is deprecated:DeprecationWarning",
-)
+from executorch_noise import expect_noise
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            for text in _EXPECTED:
-                item.add_marker(pytest.mark.filterwarnings(text))
+    # Tests of every runtime release run here; what is said of old ones has tests of its own.
+    expect_noise(
+        items,
+        Path(__file__).parent,
+        "ignore:trt-export. engines of class:trt_export.FallbackWarning",
+    )
 
 
 @pytest.fixture

@@ -28,6 +28,10 @@ class ExecutionError(TrtRuntimeError):
     """The engine was run and failed, or returned something other than its record says."""
 
 
+class UsageError(TrtRuntimeError):
+    """The command was given arguments that make no sense."""
+
+
 class ProgramError(TrtRuntimeError):
     """A `.pte` cannot be read, loaded or run: damaged, of another kind, or not what was asked of it."""
 

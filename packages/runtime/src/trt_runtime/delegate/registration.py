@@ -13,7 +13,7 @@ from ..errors import ExecutorUnavailableError
 from .engine import register as register_engines
 
 BACKEND_ID = "TensorRTBackend"
-_INSTALL = "pip install 'trt-runtime[executorch]'"
+INSTALL = "pip install 'trt-runtime[executorch]'"
 # What trt_delegate_register returns.
 _REGISTERED, _TAKEN = 0, 1
 
@@ -52,7 +52,7 @@ def portable_library() -> ModuleType:
         from executorch.extension.pybindings import portable_lib
     except ImportError as error:
         raise ExecutorUnavailableError(
-            f"expected the package executorch to run a .pte, found: {error}; {_INSTALL}"
+            f"expected the package executorch to run a .pte, found: {error}; {INSTALL}"
         ) from error
     library: ModuleType = portable_lib
     return library
@@ -74,5 +74,5 @@ def _load(portable: ModuleType) -> ctypes.CDLL:
     except OSError as error:
         raise ExecutorUnavailableError(
             f"trt-runtime: expected the delegate to load beside ExecuTorch, found: {error}; the two do not "
-            f"fit each other: {_INSTALL}"
+            f"fit each other: {INSTALL}"
         ) from error

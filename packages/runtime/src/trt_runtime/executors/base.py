@@ -21,6 +21,17 @@ from .tensorrt import TensorRTExecutor
 class Executor(Protocol):
     """Runs one plan; from several threads at once."""
 
+    def __init__(self, info: EngineInfo, plan: _native.Plan) -> None:
+        """Deserialize a plan; raises ExecutorUnavailableError or PlanError."""
+
+    @staticmethod
+    def check(info: EngineInfo, plan: _native.Plan) -> None:
+        """Check all that can be told without deserializing; raises ExecutorUnavailableError."""
+
+    @staticmethod
+    def describe_target(info: EngineInfo, plan: _native.Plan) -> str:
+        """Return what the plan was built for, for people."""
+
     ALIASES_IN_PLACE: ClassVar[bool]
     """Whether an output that aliases an input must be given that input's memory (else, must not)."""
 
@@ -39,7 +50,7 @@ class Executor(Protocol):
         """
 
 
-EXECUTORS: Mapping[str, Callable[[EngineInfo, _native.Plan], Executor]] = {
+EXECUTORS: Mapping[str, type[Executor]] = {
     "onnxruntime": OnnxRuntimeExecutor,
     "tensorrt": TensorRTExecutor,
     "tensorrt-rtx": TensorRTExecutor,
@@ -60,23 +71,45 @@ def load(fields: Mapping[str, Any], plan: _native.Plan) -> Runner:
 
     """
     info = info_from_fields(fields)
-    for flag in ("requires_output_allocator", "requires_native_multidevice", "aliased_io"):
-        if getattr(info, flag):
-            raise ExecutorUnavailableError(
-                f"engine '{info.name}': expected an engine without {flag}, found one with it; this "
-                f"trt-runtime ({_native.build_info()['version']}) cannot run it: build it without, or "
-                "pip install -U trt-runtime"
-            )
+    if info.aliased_io:  # in place, which no functional op can be; a delegate can
+        raise _refuse(info, "aliased_io")
     return Runner(info, open_executor(info, plan))
 
 
 def open_executor(info: EngineInfo, plan: _native.Plan) -> Executor:
     """Verify a plan and deserialize it; raises PlanError or ExecutorUnavailableError."""
-    _verify(info, plan)
+    verify_plan(info, plan)
+    _check_flags(info)
     return EXECUTORS[plan.format](info, plan)
 
 
-def _verify(info: EngineInfo, plan: _native.Plan) -> None:
+def check_executor(info: EngineInfo, plan: _native.Plan) -> None:
+    """Check all that can be told without deserializing a plan; raises ExecutorUnavailableError."""
+    _check_flags(info)
+    EXECUTORS[plan.format].check(info, plan)
+
+
+def describe_target(info: EngineInfo, plan: _native.Plan) -> str:
+    """Return what a plan was built for, for people, such as ``cpu``."""
+    return EXECUTORS[plan.format].describe_target(info, plan)
+
+
+def _check_flags(info: EngineInfo) -> None:
+    for flag in ("requires_output_allocator", "requires_native_multidevice"):
+        if getattr(info, flag):
+            raise _refuse(info, flag)
+
+
+def _refuse(info: EngineInfo, flag: str) -> ExecutorUnavailableError:
+    return ExecutorUnavailableError(
+        f"engine '{info.name}': expected an engine without {flag}, found one with it; this "
+        f"trt-runtime ({_native.build_info()['version']}) cannot run it: build it without, or "
+        "pip install -U trt-runtime"
+    )
+
+
+def verify_plan(info: EngineInfo, plan: _native.Plan) -> None:
+    """Compare a plan with the record's digest; reads all of it. Raises PlanError."""
     assert info.plan is not None  # checked when the engine was made
     view = memoryview(plan)
     _compare(info.name, "plan", info.plan.sha256, hashlib.sha256(view).hexdigest())

@@ -41,14 +41,9 @@ class OnnxRuntimeExecutor:
             PlanError: the model does not load, or its inputs and outputs are not the record's.
 
         """
-        _check_supported(info)
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise ExecutorUnavailableError(
-                f"engine '{info.name}': expected the package onnxruntime to run it, found: {error}; "
-                "pip install 'onnxruntime>=1.32,<2'"
-            ) from error
+        self.check(info, plan)
+        import onnxruntime
+
         options = onnxruntime.SessionOptions()
         options.log_severity_level = _SILENT
         # As many threads as torch was told to use. Left to itself ONNX Runtime takes all cores and
@@ -73,6 +68,23 @@ class OnnxRuntimeExecutor:
         self._outputs = [(binding.name, _TYPES[binding.dtype][0]) for binding in info.outputs]
         _compare(info.name, "inputs", info.inputs, self._session.get_inputs())
         _compare(info.name, "outputs", info.outputs, self._session.get_outputs())
+
+    @staticmethod
+    def check(info: EngineInfo, plan: _native.Plan) -> None:
+        """Check that ONNX Runtime is here and has kernels; raises ExecutorUnavailableError."""
+        _check_supported(info)
+        try:
+            import onnxruntime  # noqa: F401
+        except ImportError as error:
+            raise ExecutorUnavailableError(
+                f"engine '{info.name}': expected the package onnxruntime to run it, found: {error}; "
+                "pip install 'onnxruntime>=1.32,<2'"
+            ) from error
+
+    @staticmethod
+    def describe_target(info: EngineInfo, plan: _native.Plan) -> str:
+        """Return the device of the record."""
+        return info.device
 
     def run(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
         """Compute ``outputs`` in place; raises ExecutionError."""

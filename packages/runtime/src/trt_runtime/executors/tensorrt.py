@@ -46,8 +46,7 @@ class TensorRTExecutor:
 
         """
         self._name = info.name
-        self._device = _find_gpu(info, plan)
-        trt = _import_tensorrt(info, plan)
+        self._device, trt = _find_gpu(info, plan), _import_tensorrt(info, plan)
         self._log = _make_logger(trt)
         with torch.cuda.device(self._device):
             self._runtime = trt.Runtime(self._log)
@@ -68,6 +67,24 @@ class TensorRTExecutor:
         self._inputs = [binding.name for binding in info.inputs]
         self._outputs = [binding.name for binding in info.outputs]
         self._busy = threading.Lock()
+
+    @staticmethod
+    def check(info: EngineInfo, plan: _native.Plan) -> None:
+        """Check that TensorRT and a GPU are here that the plan names; raises ExecutorUnavailableError."""
+        device = _find_gpu(info, plan)
+        _import_tensorrt(info, plan)
+        capability = "SM{}{}".format(*torch.cuda.get_device_capability(device))
+        built_for = _capabilities(plan)
+        if built_for and capability not in built_for:
+            raise ExecutorUnavailableError(
+                f"engine '{info.name}': expected {_target(plan)}, found {_describe_gpu(device)}; build the "
+                "engine for this GPU, or run it on one that it was built for"
+            )
+
+    @staticmethod
+    def describe_target(info: EngineInfo, plan: _native.Plan) -> str:
+        """Return the device of the record and the GPU of the plan, as far as it tells."""
+        return f"{_target(plan)}, as {info.device}"
 
     def run(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
         """Enqueue the engine on the current stream of its device; raises ExecutionError."""
@@ -232,14 +249,21 @@ def _compare_binding(name: str, binding: Binding, engine: Any, trt: Any) -> None
         )
 
 
-def _target(plan: _native.Plan) -> str:
-    """The GPU that a plan was built for, as far as its undocumented header tells."""
+def _capabilities(plan: _native.Plan) -> list[str]:
+    """The compute capabilities that a plan was built for; empty if its undocumented header does not tell."""
     view = memoryview(plan)
-    if plan.format == "tensorrt-rtx" and len(view) >= 36:
-        mask = int.from_bytes(view[32:36], "little")
-        names = [name for bit, name in enumerate(_RTX_CAPABILITIES) if mask >> bit & 1]
-        if names and mask < 1 << len(_RTX_CAPABILITIES):
-            return f"a GPU with compute capability {' or '.join(names)}"
+    if plan.format != "tensorrt-rtx" or len(view) < 36:
+        return []
+    mask = int.from_bytes(view[32:36], "little")
+    if mask >= 1 << len(_RTX_CAPABILITIES):
+        return []
+    return [name for bit, name in enumerate(_RTX_CAPABILITIES) if mask >> bit & 1]
+
+
+def _target(plan: _native.Plan) -> str:
+    names = _capabilities(plan)
+    if names:
+        return f"a GPU with compute capability {' or '.join(names)}"
     return "the GPU model that the plan was built for (the plan does not say which)"
 
 

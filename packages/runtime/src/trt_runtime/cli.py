@@ -1,0 +1,214 @@
+"""The command `trt-runtime`: run, check.
+
+What was asked for goes to stdout, everything else to stderr. Exit codes: 0 fine, 1 the answer is no (a program
+that does not run here, or failed), 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from . import __version__
+from .arrays import read_arrays, write_arrays
+from .delegate.check import INVALID, CheckedDelegate, check
+from .delegate.program import load
+from .errors import TrtRuntimeError, UsageError
+
+_EXIT_NO = 1
+_EXIT_USAGE = 2
+_EXIT_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments (default: those of the process); returns the exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        with _quiet():
+            code: int = arguments.run(arguments)
+        sys.stdout.flush()
+        return code
+    except UsageError as error:
+        return _fail(str(error), _EXIT_USAGE)
+    except TrtRuntimeError as error:
+        return _fail(str(error), _EXIT_NO)
+    except KeyboardInterrupt:
+        return _fail("interrupted; no file was written", _EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of stdout has gone; Python would complain once more when it closes it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _EXIT_NO
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        return _fail(f"the system refused: {error.strerror or error}{place}", _EXIT_NO)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what torch and ExecuTorch's packages say about themselves away from a user of the command.
+
+    `python -W ...` and TORCH_LOGS bring it back.
+    """
+    with warnings.catch_warnings():
+        if not sys.warnoptions:
+            warnings.simplefilter("ignore")
+        if "TORCH_LOGS" not in os.environ:
+            logging.disable(logging.WARNING)
+        try:
+            yield
+        finally:
+            logging.disable(logging.NOTSET)
+
+
+def _fail(message: str, code: int) -> int:
+    with suppress(OSError, ValueError):  # stderr may be the stream that failed
+        print(f"trt-runtime: error: {message}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="trt-runtime",
+        description="Run ExecuTorch .pte files that hold engines.",
+        epilog="example: trt-runtime check model.pte && trt-runtime run model.pte --inputs in.npz",
+    )
+    parser.add_argument("--version", action="version", version=f"trt-runtime {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_run(commands)
+    _add_command(
+        commands,
+        "check",
+        _check,
+        "tell whether the delegates of a .pte run here, without loading an engine",
+        "trt-runtime check model.pte",
+    )
+    return parser
+
+
+def _add_command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], summary: str, example: str
+) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=f"example: {example}",
+    )
+    command.set_defaults(run=run)
+    command.add_argument("program", type=Path, metavar="MODEL.pte", help="the program")
+    command.add_argument("--json", action="store_true", help="write JSON to stdout")
+    return command
+
+
+def _add_run(commands: Any) -> None:
+    command = _add_command(
+        commands,
+        "run",
+        _run,
+        "run a method of a .pte on arrays from a file",
+        "trt-runtime run model.pte --inputs in.npz --output out.npz",
+    )
+    command.add_argument(
+        "--inputs",
+        type=Path,
+        required=True,
+        metavar="IN.npz",
+        help="the inputs, one array each, in the order of the file (numpy.savez keeps that of its arguments)",
+    )
+    command.add_argument(
+        "--output",
+        type=Path,
+        metavar="OUT.npz",
+        help="where to write the outputs, as output_0, output_1, ...",
+    )
+    command.add_argument("--method", default="forward", help="default: forward")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    inputs = read_arrays(arguments.inputs)
+    if arguments.output is not None and not arguments.output.parent.is_dir():
+        raise UsageError(
+            f"--output: expected a place in a folder that is there, found {arguments.output}"
+        )
+    outputs = load(arguments.program).run(inputs, arguments.method)
+    facts = [_describe(index, output) for index, output in enumerate(outputs)]
+    if arguments.output is not None:
+        write_arrays(arguments.output, outputs)
+    lines = [f"{fact['name']}: {fact['text']}" for fact in facts]
+    data = {
+        "method": arguments.method,
+        "outputs": [{k: v for k, v in fact.items() if k != "text"} for fact in facts],
+        "written": None if arguments.output is None else str(arguments.output),
+    }
+    _write(arguments, data, [*lines, *([f"wrote {arguments.output}"] if arguments.output else [])])
+    return 0
+
+
+def _describe(index: int, output: Any) -> dict[str, Any]:
+    """An output for people and for programs: the values are in the file."""
+    import torch
+
+    if not isinstance(output, torch.Tensor):
+        return {"name": f"output_{index}", "value": output, "text": repr(output)}
+    dtype, sizes = str(output.dtype).removeprefix("torch."), list(output.shape)
+    shown = output.flatten()[:4].tolist()
+    ellipsis = ", ..." if output.numel() > len(shown) else ""
+    values = ", ".join(
+        f"{value:.6g}" if isinstance(value, float) else str(value) for value in shown
+    )
+    return {
+        "name": f"output_{index}",
+        "dtype": dtype,
+        "shape": sizes,
+        "text": f"{dtype} {sizes}: {values}{ellipsis}",
+    }
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    found = check(arguments.program)
+    lines = [line for index, delegate in enumerate(found) for line in _lines(index, delegate)]
+    _write(
+        arguments,
+        {"delegates": [asdict(delegate) for delegate in found]},
+        lines or [f"{arguments.program}: no delegates; ExecuTorch's own kernels run it"],
+    )
+    return _EXIT_NO if any(delegate.verdict == INVALID for delegate in found) else 0
+
+
+def _lines(index: int, delegate: CheckedDelegate) -> list[str]:
+    lines = [
+        f"delegate {index} of method {delegate.method}, {delegate.backend}: {delegate.verdict}"
+    ]
+    if delegate.reason is not None:
+        lines.append(f"  because: {delegate.reason}")
+    if delegate.format is not None:
+        lines.append(f"  plan: {delegate.format}, {delegate.plan_size} bytes")
+        lines.append(f"  executor: {delegate.executor or 'missing'}")
+    if delegate.target is not None:
+        lines.append(f"  built for: {delegate.target}")
+    if delegate.provenance:
+        made = ", ".join(f"{key} {_text(value)}" for key, value in delegate.provenance.items())
+        lines.append(f"  made with: {made}")
+    return lines
+
+
+def _text(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _write(arguments: argparse.Namespace, data: dict[str, Any], lines: Sequence[str]) -> None:
+    print(json.dumps(data, indent=2) if arguments.json else "\n".join(map(_printable, lines)))
+
+
+def _printable(line: str) -> str:
+    """Without control characters: names in a file must not steer the terminal that shows them."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in line)
