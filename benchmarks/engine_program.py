@@ -13,6 +13,8 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,22 +41,58 @@ class EncoderEngine(torch.nn.Module):
 
 
 class Phases:
-    """Seconds and counter differences of each phase."""
+    """Seconds and counter differences by phase; work of a phase may be in several pieces, and within another's."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self.counts: dict[str, dict[str, int]] = {}
 
     def run(self, name: str, work: Callable[[], Any]) -> Any:
-        """Do ``work`` as the phase ``name``."""
+        """Do ``work`` as part of the phase ``name``."""
         before, start = trt_runtime.stats(), time.perf_counter()
         result = work()
-        self.seconds[name] = time.perf_counter() - start
-        after = trt_runtime.stats()
-        self.counts[name] = {
-            key: after[key] - before[key] for key in before if after[key] != before[key]
-        }
+        self.seconds[name] = self.seconds.get(name, 0) + time.perf_counter() - start
+        after, counts = trt_runtime.stats(), self.counts.setdefault(name, {})
+        for key in before:
+            if after[key] != before[key]:
+                counts[key] = counts.get(key, 0) + after[key] - before[key]
         return result
+
+
+READ, VALIDATE, CHECK = "read the engine", "validate", "verify the plan's sha256"
+# The passes of trt-export 0.2 that are our own work on an engine.
+_PHASE_OF_PASS = {
+    "read-records": READ,
+    "validate": VALIDATE,
+    "read-plans": READ,
+    "check-plans": CHECK,
+}
+
+
+def watch_lowering(phases: Phases) -> None:
+    """Have the phases within `to_edge` timed where they happen, in the exporter that is installed."""
+    import trt_export.edge as edge
+
+    for name in (READ, VALIDATE, CHECK):
+        phases.run(name, lambda: None)
+    if hasattr(edge, "PASSES"):
+        edge.PASSES = tuple(
+            replace(item, run=partial(_run_pass, phases, item))
+            if item.name in _PHASE_OF_PASS
+            else item
+            for item in edge.PASSES
+        )
+        return
+    # 0.1: one function reads record and plan, and verifies the plan.
+    import trt_export.passes.pipeline as pipeline
+
+    read, validate = pipeline.read_engine, pipeline.validate_call
+    pipeline.read_engine = lambda engine: phases.run(READ, lambda: read(engine))
+    pipeline.validate_call = lambda *call: phases.run(VALIDATE, lambda: validate(*call))
+
+
+def _run_pass(phases: Phases, item: Any, state: Any) -> None:
+    phases.run(_PHASE_OF_PASS[item.name], lambda: item.run(state))
 
 
 def main(folder: Path) -> None:
@@ -74,7 +112,8 @@ def main(folder: Path) -> None:
         "torch.export", lambda: torch.export.export(module, (ids, ids), dynamic_shapes=(dims, dims))
     )
     phases.run("run_decompositions", lambda: program.run_decompositions())
-    edge = phases.run("to_edge (all of it)", lambda: to_edge(program))
+    watch_lowering(phases)
+    edge = phases.run("to_edge, with the three above", lambda: to_edge(program))
     phases.run("to_executorch", edge.to_executorch)
     print(
         json.dumps(
