@@ -43,9 +43,13 @@ def main() -> int:
 
 def set_up(installer: Installer, folder: Path, mine: Half, other: Half) -> Path:
     """Make the environment and return its Python. A build needs its tools there to be repeated."""
-    tools = build_requires(mine.source)
-    python = installer.environment(folder, str(installer.wheel(other)), *tools, "pip", TENSORRT_RTX)
-    installer.install(folder, "--no-build-isolation", "-e", str(mine.source))
+    # hatchling asks for `editables` only when it makes an editable install, and then too late.
+    tools = [*build_requires(mine.source), "editables>=0.5,<1", "pip"]
+    python = installer.environment(folder, *tools, TENSORRT_RTX)
+    # Both at once: neither is on an index, and the exporter asks for a runtime.
+    installer.install(
+        folder, "--no-build-isolation", "-e", str(mine.source), str(installer.wheel(other))
+    )
     return python
 
 
