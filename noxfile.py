@@ -93,6 +93,43 @@ def tests(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", *(session.posargs or ["tests"]))
 
 
+@nox.session(default=False)
+def sanitize(session: nox.Session) -> None:
+    """Run the runtime's tests on a build with AddressSanitizer and UndefinedBehaviorSanitizer."""
+    folder = Path(session.create_tmp()).resolve()
+    install(session, TORCH, *environments.build_requires(RUNTIME.folder))
+    install(
+        session,
+        *("--no-build-isolation", "--reinstall-package", RUNTIME.name),
+        *("-C", f"build-dir={folder}/build", "-C", "cmake.define.TRT_RUNTIME_SANITIZE=ON"),
+        str(RUNTIME.folder),
+    )
+    install(session, f"{EXPORT.folder}[tensorrt-rtx]", *TEST_REQUIRES, *MODEL_REQUIRES)
+    # Python itself is not built with the sanitizers: their library must be there before anything else, and it
+    # looks for what it wraps (throwing, of libstdc++) when it starts.
+    preload = [
+        str(session.run("g++", f"-print-file-name={name}", external=True, silent=True)).strip()
+        for name in ("libasan.so", "libstdc++.so.6")
+    ]
+    session.run(
+        *("python", "-m", "pytest", "-m", "not memory"),
+        *(session.posargs or ["tests/runtime"]),
+        env={
+            "LD_PRELOAD": " ".join(preload),
+            # Python and torch free little at their end, and a leak of ours is a growth in the tests marked `memory`.
+            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
+            "UBSAN_OPTIONS": "print_stacktrace=1",
+        },
+    )
+
+
+@nox.session(default=False)
+def fuzz(session: nox.Session) -> None:
+    """Fuzz what reads payloads, records and plans, a million runs each; needs clang. Arguments go to run.py."""
+    install(session, TORCH, "nlohmann-json>=3.12,<4")
+    session.run("python", "tests/fuzz/run.py", ".cache/fuzz", *session.posargs)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style and types: ruff, mypy --strict on both packages, clang-format."""
@@ -100,7 +137,10 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     native = sorted(
-        str(path) for end in ("h", "cpp") for path in (RUNTIME.folder / "native").rglob(f"*.{end}")
+        str(path)
+        for folder in (RUNTIME.folder / "native", ROOT / "tests" / "fuzz")
+        for end in ("h", "cpp")
+        for path in folder.rglob(f"*.{end}")
     )
     session.run("clang-format", "--dry-run", "--Werror", *native)
     session.run(

@@ -1,0 +1,124 @@
+"""Build the fuzzers with clang's libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer, and run them.
+
+    python run.py FOLDER [--runs 1000000] [--seconds 240]
+
+The Python that runs this has torch and nlohmann-json installed, whose headers are used. ``FOLDER`` keeps what was
+built and the inputs that reached new code, from which the next run goes on. An input that finds a fault is kept there
+too, and named at the end: give it a name in seeds.py once the fault is mended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import seeds
+
+HERE = Path(__file__).parent
+NATIVE = HERE.parents[1] / "packages" / "runtime" / "native"
+FLAGS = (
+    *("-std=c++20", "-O1", "-g", "-fno-omit-frame-pointer", f"-I{NATIVE}"),
+    *("-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"),
+)
+
+
+def package(name: str) -> Path:
+    """The folder of an installed package, which is not imported."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        sys.exit(f"expected the package {name}, found none: nox -s fuzz installs it")
+    return Path(spec.submodule_search_locations[0])
+
+
+@dataclass(frozen=True)
+class Fuzzer:
+    """One target: ``<name>_fuzzer.cpp``, what it tests, and the longest input in bytes."""
+
+    name: str
+    sources: Sequence[str]
+    max_length: int
+    needs_torch: bool = False
+
+    def build(self, clang: str, folder: Path) -> Path:
+        """Compile the target."""
+        options: list[str] = []
+        include = package("nlohmann_json") / "include"
+        options += ["-isystem", str(include)]
+        if self.needs_torch:
+            torch = package("torch")
+            options += ["-isystem", str(torch / "include")]
+            options += [f"-L{torch / 'lib'}", "-lc10", f"-Wl,-rpath,{torch / 'lib'}"]
+        program = folder / f"{self.name}_fuzzer"
+        sources = [HERE / f"{self.name}_fuzzer.cpp", *(NATIVE / source for source in self.sources)]
+        subprocess.run(
+            [clang, *FLAGS, *map(str, sources), *options, "-o", str(program)], check=True
+        )
+        return program
+
+    def run(self, program: Path, folder: Path, runs: int, seconds: int) -> bool:
+        """Run the target; whether it found nothing and did all of its runs."""
+        found = folder / "found" / self.name
+        found.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(
+            [
+                str(program),
+                *(f"-runs={runs}", f"-max_total_time={seconds}", f"-max_len={self.max_length}"),
+                *(
+                    f"-dict={HERE / self.name}.dict",
+                    f"-artifact_prefix={folder}/fault-{self.name}-",
+                ),
+                *(str(found), str(folder / "seeds" / self.name)),
+            ],
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        lines = done.stderr.splitlines()
+        finished = [line for line in lines if line.startswith("Done ")]
+        print(f"{self.name}: {finished[0] if finished else 'stopped by a fault'}")
+        if done.returncode:
+            print("\n".join(lines[-60:]), file=sys.stderr)
+            return False
+        if not any(int(line.split()[1]) >= runs for line in finished):
+            print(f"{self.name}: expected {runs} runs in {seconds} s, found fewer", file=sys.stderr)
+            return False
+        return True
+
+
+FUZZERS = (
+    Fuzzer("blob", ("delegate/blob.cpp",), max_length=2048),
+    Fuzzer("record", ("record.cpp", "plan.cpp", "errors.cpp"), max_length=1024, needs_torch=True),
+)
+
+
+def main() -> int:
+    """Run every target; 1 if one found something, 2 if there is no clang."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--runs", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=int, default=400, help="at most, for each target")
+    arguments = parser.parse_args()
+    clang = shutil.which("clang++")
+    if clang is None:
+        print(
+            "expected clang++ for its libFuzzer, found none: apt-get install clang", file=sys.stderr
+        )
+        return 2
+    folder: Path = arguments.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    seeds.main(folder / "seeds")
+    results = [
+        fuzzer.run(fuzzer.build(clang, folder), folder, arguments.runs, arguments.seconds)
+        for fuzzer in FUZZERS
+    ]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

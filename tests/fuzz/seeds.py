@@ -1,0 +1,93 @@
+"""Write the seeds of the fuzzers: valid payloads, records and plans, and ones that are nearly so.
+
+    python seeds.py FOLDER
+
+Makes ``FOLDER/blob`` and ``FOLDER/record``, one small file a seed. Layouts: docs/delegate.md, docs/engine-record.md.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+PLAN = b"vtrt" + bytes(60)
+METADATA: dict[str, Any] = {
+    "io_bindings": [
+        {"name": "in_0", "dtype": "float32", "shape": [-1, 8], "is_input": True},
+        {"name": "out_0", "dtype": "int64", "shape": [], "is_input": False},
+    ],
+    "hardware_compatible": False,
+    "device_id": -1,
+    "serialized_metadata": '{"schema": 1}',
+    "target_platform": "linux_x86_64",
+}
+ALIASES = [{"output": "out_0", "input": "in_0", "kind": "kv_cache_update"}]
+
+
+def payload(metadata: bytes, magic: bytes = b"TR01", **header: int) -> bytes:
+    """A delegate's payload; ``header`` overrides fields of it."""
+    offset = -(-(32 + len(metadata)) // 16) * 16
+    fields = {"at": 32, "size": len(metadata), "plan_at": offset, "plan_size": len(PLAN), **header}
+    packed = struct.pack("<4sIIIQ8s", magic, *fields.values(), b"\x01" + bytes(7))
+    return (packed + metadata).ljust(offset, b"\0") + PLAN
+
+
+def blobs() -> Mapping[str, bytes]:
+    """Payloads by name."""
+    text = json.dumps(METADATA, separators=(",", ":")).encode()
+    aliased = json.dumps({**METADATA, "aliased_io": ALIASES}).encode()
+    binding = b'{"name":"a","dtype":"float32","shape":[1],"is_input":true}'
+    return {
+        "whole": payload(text),
+        "aliased": payload(aliased, b"TR02"),
+        "aliased_but_tr01": payload(aliased),
+        "minimal": payload(b'{"io_bindings":[]}'),
+        "one_binding": payload(b'{"io_bindings":[' + binding + b"]}"),
+        "cut_off": payload(text)[:40],
+        "no_plan": payload(text, plan_size=0),
+        "plan_outside": payload(text, plan_at=2**32 - 16),
+        "plan_too_long": payload(text, plan_size=2**64 - 1),
+        "metadata_in_header": payload(text, at=8),
+        "metadata_too_long": payload(text, size=2**32 - 1),
+        "nested": payload(b"[" * 500),
+        "numbers": payload(b'{"io_bindings":[],"device_id":1e999}'),
+        "not_utf8": payload(b'{"io_bindings":[],"target_platform":"\xff"}'),
+        "empty": b"",
+    }
+
+
+def records() -> Mapping[str, bytes]:
+    """Records, a slot a line, and plans by name."""
+    slots = [
+        "10", "engine", "-1%0%0%-1%cpu", "dnRydA==", "in_0%in_1", "out_0", "0", '{"schema":1}',
+        "linux_x86_64", "0", "0", "0", "out_0@in_0@kv_cache_update",
+    ]  # fmt: skip
+    whole = "\n".join(slots)
+    header = struct.pack("<4sHHIIQ32s8x", b"ortp", 1, 0, 128, 2, 4, bytes(32))
+    return {
+        "whole": whole.encode(),
+        "gpu": whole.replace(slots[2], "0%8%9%0%GPU").encode(),
+        "short": "\n".join(slots[:7]).encode(),
+        "other_abi": whole.replace("10", "9", 1).encode(),
+        "names_twice": whole.replace("in_1", "in_0").encode(),
+        "onnxruntime_plan": (header + b"{}").ljust(128, b"\0") + b"onnx",
+        "onnxruntime_header": header,
+        "tensorrt_plan": b"ftrt" + bytes(32),
+        "rtx_plan": PLAN,
+    }
+
+
+def main(folder: Path) -> None:
+    """Write all seeds."""
+    for kind, seeds in (("blob", blobs()), ("record", records())):
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+        for name, content in seeds.items():
+            (folder / kind / name).write_bytes(content)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
