@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import executorch.exir
-    import executorch.runtime  # noqa: F401
+    import executorch.runtime
 
     import trt_export
 
