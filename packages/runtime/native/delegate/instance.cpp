@@ -14,6 +14,9 @@ namespace {
 // Enough for the buckets of a program with dynamic shapes; each one holds a few hundred bytes.
 constexpr std::size_t kMaxBindings = 8;
 
+// What a key holds of an output: its address first.
+constexpr std::size_t kOutputKey = 2;
+
 // Marks an instance as in use. Not a mutex: while the engine runs, the thread may give the GIL
 // away, and whoever holds it would wait here for a lock that is only returned with the GIL.
 class BusyGuard {
@@ -150,6 +153,9 @@ DelegateInstance::Binding DelegateInstance::bind(const std::span<const TrtDelega
                           "; the program does not fit its engine: lower it again");
         output.data = resize(resizer, inputs_ + i, sizes);
         output.sizes = sizes;
+        // Where it is now: an output that moved left memory that may be an output's again.
+        made.key[made.key.size() - kOutputKey * (outputs_ - i)] =
+            reinterpret_cast<std::intptr_t>(output.data);
     }
     made.engine = engine_->bind(all.first(inputs_), all.subspan(inputs_));
     count(Counter::kDelegateBindings);
