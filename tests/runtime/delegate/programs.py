@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +14,9 @@ import torch
 from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
+import lowering  # noqa: F401 - imports ExecuTorch without its warnings
+import trt_export
 import trt_runtime
-from lowering import lower
 from trt_runtime import _native
 from trt_runtime.delegate.engine import DelegateEngine, RawTensor
 
@@ -74,8 +76,16 @@ def export(module: torch.nn.Module, *inputs: Tensor, largest: int = 64) -> Expor
     return torch.export.export(module, inputs, dynamic_shapes=(({0: batch},) * len(inputs),))
 
 
-def scaling_pte(path: Path, factor: float = 2.0, **options: Any) -> Path:
-    return lower(scaling_program(factor), path, **options)
+@functools.cache
+def _scaling_bytes(factor: float) -> bytes:
+    manager = trt_export.to_edge(scaling_program(factor))
+    return bytes(manager.to_executorch().buffer)
+
+
+def scaling_pte(path: Path, factor: float = 2.0) -> Path:
+    """A file with nothing but the engine; lowered once for each factor."""
+    path.write_bytes(_scaling_bytes(factor))
+    return path
 
 
 def payload_of(

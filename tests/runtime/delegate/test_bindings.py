@@ -9,8 +9,9 @@ import torch
 from executorch.exir.passes import MemoryPlanningPass
 
 import trt_runtime
+from lowering import load
 
-from .programs import scaling_pte
+from .programs import scaling_program, scaling_pte
 
 
 @pytest.fixture
@@ -50,11 +51,11 @@ def test_more_sizes_than_are_kept_are_right_and_the_latest_stay(program, counted
 
 def test_memory_of_the_caller_is_bound_where_it_is(tmp_path: Path, counted) -> None:
     """Without planned inputs ExecuTorch hands over the caller's own tensors."""
-    path = scaling_pte(
+    program = load(
+        scaling_program(),
         tmp_path / "model.pte",
         memory_planning_pass=MemoryPlanningPass(alloc_graph_input=False, alloc_graph_output=False),
     )
-    program = trt_runtime.load(path)
     mine = [torch.randn(4, 8) for _ in range(3)]
     for x in mine * 3:
         (y,) = program.run([x])
