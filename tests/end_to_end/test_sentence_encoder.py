@@ -9,6 +9,7 @@ import torch
 from torch.export import ExportedProgram
 
 import trt_export
+from lowering import load
 
 DEMO = Path(__file__).parents[2] / "examples" / "sentence_encoder.py"
 MODEL_BYTES = 90e6
@@ -80,3 +81,16 @@ def test_the_file_holds_the_weights_once(
     (delegate,) = method.delegates
     assert delegate.engine is not None
     assert delegate.engine.plan_format == builder
+
+
+def test_the_file_equals_eager_at_every_size(
+    model: torch.nn.Module, compiled: ExportedProgram, tmp_path: Path
+) -> None:
+    loaded = load(compiled, tmp_path / "minilm.pte")
+    for batch, sequence in ((1, 2), (3, 17), (16, 40), (2, 256), (3, 17)):
+        ids = torch.randint(1000, 20000, (batch, sequence))
+        mask = torch.ones_like(ids)
+        mask[0, sequence // 2 :] = 0
+        torch.testing.assert_close(
+            loaded.run([ids, mask]), [model(ids, mask)], rtol=1e-5, atol=1e-5
+        )

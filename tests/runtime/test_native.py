@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -37,12 +38,22 @@ def test_the_library_exports_its_own_names_and_no_others() -> None:
     exported = output_of("nm", "-DC", "--defined-only", "--no-weak", str(LIBRARY)).splitlines()
     names = [line.split(maxsplit=2)[2] for line in exported if line.split()[1] in "TDB"]
     assert names
-    assert not [name for name in names if "trt_runtime::" not in name and not name.startswith("_")]
+    ours = re.compile(r"_|trt_delegate_|.*trt_runtime::")
+    assert not [name for name in names if not ours.match(name)]
+
+
+def test_the_delegate_exports_its_registration_only_and_links_neither_executorch_nor_python() -> None:
+    delegate = LIBRARY.with_name("libtrt_runtime_delegate.so")
+    exported = output_of("nm", "-D", "--defined-only", "--no-weak", str(delegate)).splitlines()
+    assert [line.split()[2] for line in exported] == ["trt_delegate_register"]
+    linked = re.findall(r"NEEDED.*\[(.*)\]", output_of("readelf", "-d", str(delegate)))
+    assert "libtrt_runtime.so" in linked
+    assert not [name for name in linked if "python" in name or "torch" in name or "qnn" in name]
 
 
 def test_libraries_find_each_other_and_torch_by_relative_paths() -> None:
     (module,) = FOLDER.glob("_native*.so")
-    for library in (LIBRARY, module):
+    for library in (LIBRARY, module, LIBRARY.with_name("libtrt_runtime_delegate.so")):
         (line,) = [
             line
             for line in output_of("readelf", "-d", str(library)).splitlines()

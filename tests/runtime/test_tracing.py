@@ -277,8 +277,8 @@ def test_the_default_backend_of_torch_compile_refuses_engines() -> None:
         compiled(torch.randn(4, 8))
 
 
-def test_stats_are_those_of_0_1() -> None:
+def test_stats_are_those_of_0_1_and_those_of_delegates() -> None:
     assert set(trt_runtime.stats()) == {
         *("serializations", "deserializations", "base64_encodes", "base64_decodes"),
-        *("plan_copies", "executor_loads"),
+        *("plan_copies", "executor_loads", "delegate_bindings"),
     }

@@ -141,8 +141,13 @@ py::dict blob_to_dict(const Blob& blob) {
 // The payload without its plan, and where that is: for those who only look.
 py::tuple read_payload(const py::buffer& payload) {
     const py::buffer_info info = payload.request();
+    if (info.itemsize != 1 || info.ndim != 1 || info.strides[0] != 1) {
+        throw BlobError(
+            "delegate payload: expected contiguous bytes, found others; pass "
+            "memoryview(buffer).cast('B')");
+    }
     const auto* const data = static_cast<const std::byte*>(info.ptr);
-    const Blob blob = parse_blob({data, static_cast<std::size_t>(info.size * info.itemsize)});
+    const Blob blob = parse_blob({data, static_cast<std::size_t>(info.size)});
     return py::make_tuple(blob_to_dict(blob), blob.plan.data() - data);
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -38,12 +39,26 @@ et::Error to_error(const TrtDelegateStatus status) {
     return et::Error::Internal;
 }
 
+// Whether the elements lie in the order of the sizes. A dimension of size 1 may be anywhere: exported
+// programs put those of `nonzero`, for one, first.
 bool is_contiguous(const Tensor& tensor) {
-    const auto order = tensor.dim_order();
-    for (std::size_t i = 0; i < order.size(); ++i) {
-        if (order[i] != i) return false;
+    int last = -1;
+    for (const auto dim : tensor.dim_order()) {
+        if (tensor.size(dim) == 1) continue;
+        if (dim < last) return false;
+        last = dim;
     }
     return true;
+}
+
+// Refuses an argument that the C interface has no form for.
+et::Error refuse(const std::size_t argument, const char* const expected, const char* const found) {
+    std::array<char, kMessageSize> message{};
+    std::snprintf(message.data(), message.size(), "delegate, argument %zu: expected %s, found %s",
+                  argument, expected, found);
+    trt_delegate_refuse(message.data());
+    ET_LOG(Error, "%s: %s", kBackendId, message.data());
+    return et::Error::InvalidArgument;
 }
 
 int resize(void* const context, const std::size_t argument, const std::int32_t* const sizes,
@@ -92,18 +107,12 @@ class TensorRTBackend final : public et::BackendInterface {
         std::vector<TrtDelegateTensor> tensors;
         tensors.reserve(arguments.size());
         for (std::size_t i = 0; i < arguments.size(); ++i) {
-            if (!arguments[i]->isTensor()) {
-                ET_LOG(Error, "%s: argument %zu: expected a tensor, found another value",
-                       kBackendId, i);
-                return et::Error::InvalidArgument;
-            }
+            if (!arguments[i]->isTensor()) return refuse(i, "a tensor", "another kind of value");
             const Tensor& tensor = arguments[i]->toTensor();
             if (!is_contiguous(tensor)) {
-                ET_LOG(Error,
-                       "%s: argument %zu: expected contiguous memory, found another order "
-                       "of dimensions",
-                       kBackendId, i);
-                return et::Error::InvalidArgument;
+                return refuse(i, "contiguous memory",
+                              "another order of dimensions; put .contiguous() before the engine and "
+                              "lower it again");
             }
             tensors.push_back({tensor.mutable_data_ptr(), tensor.sizes().data(),
                                static_cast<std::int32_t>(tensor.dim()),

@@ -14,21 +14,39 @@ namespace {
 // Enough for the buckets of a program with dynamic shapes; each one holds a few hundred bytes.
 constexpr std::size_t kMaxBindings = 8;
 
+// What a key holds of an output: its address first.
+constexpr std::size_t kOutputKey = 2;
+
 // Marks an instance as in use. Not a mutex: while the engine runs, the thread may give the GIL
 // away, and whoever holds it would wait here for a lock that is only returned with the GIL.
 class BusyGuard {
   public:
-    explicit BusyGuard(std::atomic<bool>& busy) : busy_(busy) {
-        TRT_RUNTIME_CHECK(BusyError, !busy_.exchange(true, std::memory_order_acquire),
-                          "delegate: expected one call at a time, found a second one from another "
-                          "thread; load the method once for each thread (its engine is shared)");
+    explicit BusyGuard(std::atomic<Use>& use) : use_(use) {
+        Use found = Use::kFree;
+        if (use_.compare_exchange_strong(found, Use::kBusy)) return;
+        // ExecuTorch has put the inputs of this call where the other one reads its own.
+        found = Use::kBusy;
+        use_.compare_exchange_strong(found, Use::kDisturbed);
+        refuse();
     }
     BusyGuard(const BusyGuard&) = delete;
     BusyGuard& operator=(const BusyGuard&) = delete;
-    ~BusyGuard() { busy_.store(false, std::memory_order_release); }
+    ~BusyGuard() { use_.store(Use::kFree); }
+
+    // Refuses what this call has computed if another one came in the meantime.
+    void finish() const {
+        if (use_.load() == Use::kDisturbed) refuse();
+    }
 
   private:
-    std::atomic<bool>& busy_;
+    [[noreturn]] static void refuse() {
+        TRT_RUNTIME_CHECK(BusyError, false,
+                          "delegate: expected one call at a time, found a second one from another "
+                          "thread, and neither has a result; load the method once for each thread "
+                          "(its engine is shared)");
+    }
+
+    std::atomic<Use>& use_;
 };
 
 RawTensor raw(const TrtDelegateTensor& tensor) {
@@ -75,7 +93,7 @@ DelegateInstance::DelegateInstance(const std::span<const std::byte> payload,
 
 void DelegateInstance::execute(const std::span<const TrtDelegateTensor> arguments,
                                const TrtDelegateResizer& resizer) {
-    const BusyGuard guard(busy_);
+    const BusyGuard guard(use_);
     TRT_RUNTIME_CHECK(InputError, arguments.size() == inputs_ + outputs_, "delegate: expected ",
                       inputs_, " inputs and ", outputs_, " outputs, found ", arguments.size(),
                       " arguments; the program does not fit its engine: lower it again");
@@ -97,6 +115,7 @@ void DelegateInstance::execute(const std::span<const TrtDelegateTensor> argument
     // A copy: what runs must not be dropped by a call that is refused above for being the second.
     const std::shared_ptr<BoundEngine> engine = binding->engine;
     engine->run();
+    guard.finish();
 }
 
 // Everything that a binding depends on: of an input all, of an output all but the sizes, which
@@ -134,6 +153,9 @@ DelegateInstance::Binding DelegateInstance::bind(const std::span<const TrtDelega
                           "; the program does not fit its engine: lower it again");
         output.data = resize(resizer, inputs_ + i, sizes);
         output.sizes = sizes;
+        // Where it is now: an output that moved left memory that may be an output's again.
+        made.key[made.key.size() - kOutputKey * (outputs_ - i)] =
+            reinterpret_cast<std::intptr_t>(output.data);
     }
     made.engine = engine_->bind(all.first(inputs_), all.subspan(inputs_));
     count(Counter::kDelegateBindings);

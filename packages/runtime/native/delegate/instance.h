@@ -13,6 +13,9 @@
 
 namespace trt_runtime {
 
+// Whether a call is in an instance, and whether another one has come meanwhile.
+enum class Use : std::uint8_t { kFree, kBusy, kDisturbed };
+
 // One delegate of one loaded method.
 class DelegateInstance {
   public:
@@ -38,7 +41,7 @@ class DelegateInstance {
     std::size_t inputs_ = 0;
     std::size_t outputs_ = 0;
     std::shared_ptr<RawEngine> engine_;
-    std::atomic<bool> busy_ = false;
+    std::atomic<Use> use_ = Use::kFree;
     std::vector<std::int64_t> key_;  // of the current call; a member to keep its memory
     std::vector<Binding> bindings_;  // the latest first
 };

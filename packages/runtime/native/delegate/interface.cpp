@@ -89,6 +89,8 @@ TrtDelegateStatus trt_delegate_execute(TrtDelegate* const delegate,
                    [&] { delegate->execute(std::span(arguments, count), resizer); });
 }
 
+void trt_delegate_refuse(const char* const message) { report({}, "InputError", message); }
+
 void trt_delegate_close(TrtDelegate* const delegate) {
     const std::unique_ptr<TrtDelegate> owned(delegate);
 }

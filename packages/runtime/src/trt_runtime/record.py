@@ -84,7 +84,7 @@ def read_metadata(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise RecordError(
             f"record: metadata: expected JSON (schema {_SCHEMA}), found {text[:40]!r} ({error}); the "
-            "engine was not made by trt-runtime, or the record is damaged"
+            "engine was not made by trt-runtime, or the record is damaged: build it again with trt-export"
         ) from None
     schema = metadata.pop("schema", None) if isinstance(metadata, dict) else None
     if type(schema) is not int or schema != _SCHEMA:

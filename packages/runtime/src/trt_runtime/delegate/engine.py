@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -53,12 +53,12 @@ class DelegateEngine:
         """
         self._info = info_from_payload(payload, plan.format, memoryview(plan).nbytes)
         self._checker = ShapeChecker(self._info)
-        names = [binding["name"] for binding in payload["bindings"]]
-        # Where each binding of the record is among the delegate's inputs, or its outputs.
-        self._inputs = [names.index(binding.name) for binding in self._info.inputs]
-        self._outputs = [
-            names.index(binding.name) - len(self._inputs) for binding in self._info.outputs
-        ]
+        # Where each binding of the record is among the delegate's inputs, or its outputs. (An output may
+        # have the name of an input.)
+        taken = [binding["name"] for binding in payload["bindings"] if binding["is_input"]]
+        given = [binding["name"] for binding in payload["bindings"] if not binding["is_input"]]
+        self._inputs = [taken.index(binding.name) for binding in self._info.inputs]
+        self._outputs = [given.index(binding.name) for binding in self._info.outputs]
         self._executor = _shared_executor(self._info, plan)
 
     def output_sizes(self, inputs: Sequence[RawTensor]) -> list[list[int]]:
@@ -133,14 +133,23 @@ def register() -> None:
     _native.register_delegate_engines(DelegateEngine)
 
 
-_open: weakref.WeakValueDictionary[tuple[str, str, str], Executor] = weakref.WeakValueDictionary()
+_open: weakref.WeakValueDictionary[Hashable, Executor] = weakref.WeakValueDictionary()
 _opening = threading.Lock()
 
 
 def _shared_executor(info: EngineInfo, plan: _native.Plan) -> Executor:
-    """Return the executor of the plan with this digest; a plan is verified when it is opened first."""
+    """Return the executor of the plan with this digest; a plan is verified when it is opened first.
+
+    An executor is made for the bindings of one record, which it compares with the plan: another record of the
+    same plan has one of its own.
+    """
     assert info.plan is not None  # checked by info_from_payload
-    key = (info.plan.format, info.plan.sha256, info.device)
+    key = (
+        (info.plan.format, info.plan.sha256),
+        (info.device, info.resource_allocation_strategy),
+        tuple((binding.name, binding.dtype, len(binding.shape)) for binding in info.inputs),
+        tuple((binding.name, binding.dtype, len(binding.shape)) for binding in info.outputs),
+    )
     with _opening:
         executor = _open.get(key)
         if executor is None:

@@ -49,7 +49,7 @@ class Program:
         State that the program mutates (a KV cache) is kept from run to run, per loaded program.
 
         Args:
-            inputs: tensors on the CPU (of any strides), ints, floats and bools, in the order of the program.
+            inputs: tensors on the CPU (of any strides), ints, floats, bools and None, in the order of the program.
             method: one of `methods`.
 
         Returns:
@@ -135,10 +135,10 @@ class _Method:
                     f"{value.device}; move it: .cpu()"
                 )
             return value if value.is_contiguous() else value.contiguous()
-        if isinstance(value, (int, float)):
+        if value is None or isinstance(value, (int, float)):
             return value
         raise InputError(
-            f"{self._where}, input {index}: expected a tensor or a number, found "
+            f"{self._where}, input {index}: expected a tensor, a number or None, found "
             f"{type(value).__name__}; convert it, such as with torch.from_numpy"
         )
 

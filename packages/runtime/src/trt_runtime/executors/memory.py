@@ -33,6 +33,10 @@ class Region(NamedTuple):
         memory = (ctypes.c_uint8 * self.nbytes).from_address(self.address)
         return torch.frombuffer(memory, dtype=self.dtype).view(self.shape)
 
+    def view_of(self, memory: torch.Tensor) -> torch.Tensor:
+        """Return a tensor of its dtype and shape over the first bytes of other memory."""
+        return memory[: self.nbytes].view(self.dtype).view(self.shape)
+
 
 def copy(source: Region, target: Region) -> None:
     """Copy one region of the CPU's memory to another of the same size; they may be the same."""

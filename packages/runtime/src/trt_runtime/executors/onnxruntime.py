@@ -71,8 +71,9 @@ class OnnxRuntimeExecutor:
 
     @staticmethod
     def check(info: EngineInfo, plan: _native.Plan) -> None:
-        """Check that ONNX Runtime is here and has kernels; raises ExecutorUnavailableError."""
+        """Check that ONNX Runtime is here and can take the record; raises ExecutorUnavailableError, PlanError."""
         _check_supported(info)
+        _check_names(info)
         try:
             import onnxruntime  # noqa: F401
         except ImportError as error:
@@ -143,6 +144,16 @@ def _check_supported(info: EngineInfo) -> None:
                 f"found {binding.dtype}, for which ONNX Runtime has no CPU kernels; use float32 or "
                 "float16, or a TensorRT builder"
             )
+
+
+def _check_names(info: EngineInfo) -> None:
+    # ONNX Runtime hands such an input on as it is, and never writes to the memory bound for the output.
+    both = {binding.name for binding in info.inputs} & {binding.name for binding in info.outputs}
+    if both:
+        raise PlanError(
+            f"engine '{info.name}': expected names of outputs that no input has, found {sorted(both)} on "
+            "both sides; put an Identity before the output and build the engine again"
+        )
 
 
 def _compare(engine: str, what: str, bindings: Sequence[Binding], nodes: Sequence[Any]) -> None:

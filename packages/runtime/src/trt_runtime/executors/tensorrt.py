@@ -119,12 +119,17 @@ class TensorRTExecutor:
     def bind(self, inputs: Sequence[Region], outputs: Sequence[Region]) -> Callable[[], None]:
         """Return what runs on this memory of the CPU, by way of the GPU's; raises ExecutionError.
 
-        An output and an input of the same address share their memory on the GPU too.
+        Regions of the same address share their memory on the GPU too: an output that is written over an
+        input, or a tensor that the program views in several shapes.
         """
+        regions = (*inputs, *outputs)
         with torch.cuda.device(self._device):
-            here = {region.address: self._on_device(region) for region in (*inputs, *outputs)}
-        taken = [(region.as_tensor(), here[region.address]) for region in inputs]
-        given = [(region.as_tensor(), here[region.address]) for region in outputs]
+            memory = {
+                address: self._allocate(max(r.nbytes for r in regions if r.address == address))
+                for address in {region.address for region in regions}
+            }
+        taken = [(r.as_tensor(), r.view_of(memory[r.address])) for r in inputs]
+        given = [(r.as_tensor(), r.view_of(memory[r.address])) for r in outputs]
 
         def run() -> None:
             for host, device in taken:
@@ -135,8 +140,8 @@ class TensorRTExecutor:
 
         return run
 
-    def _on_device(self, region: Region) -> torch.Tensor:
-        return torch.empty(region.shape, dtype=region.dtype, device=self._device)
+    def _allocate(self, size: int) -> torch.Tensor:
+        return torch.empty(size, dtype=torch.uint8, device=self._device)
 
     def _set_address(self, name: str, tensor: torch.Tensor) -> None:
         address = tensor.data_ptr() or self._nothing.data_ptr()

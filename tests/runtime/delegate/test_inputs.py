@@ -1,0 +1,134 @@
+"""What a loaded program is given: what does not fit is a typed error, of this call and no other."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import trt_runtime
+from lowering import load
+from trt_runtime import InputError, ProgramError
+
+from ..building import binding, engine_of
+from .programs import Runs, export, scaling_pte
+
+X = torch.ones(2, 8)
+WRONG_SIZE = torch.ones(
+    3, 9
+)  # fits the memory that ExecuTorch planned: only the engine's record refuses it
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> trt_runtime.Program:
+    return trt_runtime.load(scaling_pte(tmp_path / "model.pte"))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "message"),
+    [
+        ([], InputError, "expected 1 inputs, found 0"),
+        ([X, X], InputError, "expected 1 inputs, found 2"),
+        (["text"], InputError, "input 0: expected a tensor, a number or None, found str"),
+        ([[X]], InputError, "found list"),
+        ([X.to("meta")], InputError, "expected a tensor on the CPU, found one on meta"),
+        ([WRONG_SIZE], InputError, "expected 8 in dimension 1 of shape"),
+        ([torch.ones(0, 8)], InputError, "expected 1 to 64 in dimension 0"),
+        ([X.double()], ProgramError, "expected a method that runs on these inputs"),
+        ([X.long()], ProgramError, "expected a method that runs on these inputs"),
+        ([torch.ones(16)], ProgramError, "expected a method that runs on these inputs"),
+        ([torch.ones(65, 8)], ProgramError, "expected a method that runs on these inputs"),
+        ([3], ProgramError, "expected a method that runs on these inputs"),
+        ([None], ProgramError, "expected a method that runs on these inputs"),
+    ],
+    ids=lambda value: "",
+)
+def test_inputs_that_do_not_fit(
+    program: trt_runtime.Program, inputs: list[Any], error: type[Exception], message: str
+) -> None:
+    for _ in range(2):
+        with pytest.raises(error, match=message) as caught:
+            program.run(inputs)
+        assert str(program._path) in str(caught.value)
+    assert torch.equal(program.run([X])[0], 2 * X)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [torch.randn(8, 4).T, torch.randn(3, 16)[:, ::2], torch.randn(1, 8).expand(4, 8)],
+    ids=["transposed", "every second", "expanded"],
+)
+def test_inputs_of_any_strides_are_read_right(program: trt_runtime.Program, x: Tensor) -> None:
+    assert not x.is_contiguous()
+    assert torch.equal(program.run([x])[0], 2 * x)
+
+
+def test_an_error_of_one_call_is_not_told_of_another(program) -> None:
+    with pytest.raises(InputError, match="in dimension 1"):
+        program.run([WRONG_SIZE])
+    with pytest.raises(ProgramError) as caught:
+        program.run([X.double()])
+    assert "dimension" not in str(caught.value)
+
+
+def test_an_error_of_a_stock_method_is_not_told_of_a_later_call(tmp_path: Path, program) -> None:
+    from executorch.runtime import Runtime
+
+    stock = Runtime.get().load_program(program._path).load_method("forward")
+    with pytest.raises(RuntimeError, match="0x12"):
+        stock.execute([WRONG_SIZE])
+    with pytest.raises(ProgramError) as caught:
+        program.run([X.double()])
+    assert "dimension" not in str(caught.value)
+
+
+def test_an_error_of_one_thread_is_not_told_in_another(program) -> None:
+    failed = threading.Thread(target=pytest.raises, args=(InputError, program.run, [WRONG_SIZE]))
+    failed.start()
+    failed.join()
+    with pytest.raises(ProgramError) as caught:
+        program.run([X.double()])
+    assert "dimension" not in str(caught.value)
+
+
+def test_memory_in_another_order_of_dimensions_is_refused(tmp_path: Path) -> None:
+    """ExecuTorch may hand over channels last; the engine would read it in the wrong order."""
+    engine = engine_of(
+        [("Relu", ["a"], ["b"])],
+        [binding("a", "float32", [1, 3, 4, 5], {})],
+        [binding("b", "float32", [1, 3, 4, 5])],
+    )
+
+    def forward(self: Runs, x: Tensor) -> Any:
+        return self.call(x.to(memory_format=torch.channels_last))[0]
+
+    program = torch.export.export(Runs(engine, forward), (torch.randn(1, 3, 4, 5),))
+    loaded = load(program, tmp_path / "channels_last.pte")
+    with pytest.raises(InputError, match=r"expected contiguous memory, .* lower it again"):
+        loaded.run([torch.randn(1, 3, 4, 5)])
+
+
+def test_a_method_without_engines_runs(tmp_path: Path) -> None:
+    """A file of another exporter: our `load` is ExecuTorch's own runtime."""
+    import executorch.exir
+
+    exported = torch.export.export(nn.ReLU().eval(), (X,))
+    path = tmp_path / "plain.pte"
+    executorch.exir.to_edge(exported).to_executorch().save(str(path))
+    torch.testing.assert_close(trt_runtime.load(path).run([-X]), [torch.zeros(2, 8)])
+
+
+def test_empty_tensors_where_the_record_allows_them(tmp_path: Path) -> None:
+    engine = engine_of(
+        [("Relu", ["a"], ["b"])],
+        [binding("a", "float32", ["i0d0", 8], {0: (0, 16)})],
+        [binding("b", "float32", ["i0d0", 8])],
+    )
+    loaded = load(export(Runs(engine), X, largest=16), tmp_path / "empty.pte")
+    for size in (2, 0, 2, 0):
+        x = torch.randn(size, 8)
+        assert torch.equal(loaded.run([x])[0], x.relu())
