@@ -1,4 +1,5 @@
-// Payloads of delegates: whatever the bytes are, they are read or refused, and what is read is whole.
+// Payloads of delegates: whatever the bytes are, they are read or refused, and what is read is
+// whole.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// Records of engines and headers of plans: read or refused, and a record that was read is written as it was.
+// Records of engines and headers of plans: read or refused, and a record that was read is written
+// as it was.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -14,6 +14,8 @@ from scikit_build_core.build import build_sdist
 
 from .building import RELU_PLAN
 
+pytestmark = pytest.mark.as_released
+
 PACKAGE = Path(__file__).parents[2] / "packages" / "runtime"
 
 
@@ -24,7 +26,8 @@ def installed() -> dict[str, int]:
     return {
         str(path): path.locate().stat().st_size
         for path in files
-        if "__pycache__" not in path.parts and path.name != "trt-runtime"  # the command, made by pip
+        if "__pycache__" not in path.parts
+        and path.name != "trt-runtime"  # the command, made by pip
     }
 
 

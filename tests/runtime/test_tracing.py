@@ -152,6 +152,7 @@ for shapes in (None, ({{0: torch.export.Dim("batch", min=2, max=16)}},)):
 """
 
 
+@pytest.mark.memory
 def test_five_exports_of_a_large_engine_leave_no_memory() -> None:
     """With trt-runtime 0.1 they left several copies of each."""
     result = subprocess.run(

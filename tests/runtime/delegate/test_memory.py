@@ -14,6 +14,9 @@ import trt_runtime
 
 from .programs import scaling_pte
 
+pytestmark = pytest.mark.memory
+
+
 _libc = ctypes.CDLL(None)
 
 

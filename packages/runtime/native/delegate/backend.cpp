@@ -39,8 +39,8 @@ et::Error to_error(const TrtDelegateStatus status) {
     return et::Error::Internal;
 }
 
-// Whether the elements lie in the order of the sizes. A dimension of size 1 may be anywhere: exported
-// programs put those of `nonzero`, for one, first.
+// Whether the elements lie in the order of the sizes. A dimension of size 1 may be anywhere:
+// exported programs put those of `nonzero`, for one, first.
 bool is_contiguous(const Tensor& tensor) {
     int last = -1;
     for (const auto dim : tensor.dim_order()) {
@@ -110,9 +110,10 @@ class TensorRTBackend final : public et::BackendInterface {
             if (!arguments[i]->isTensor()) return refuse(i, "a tensor", "another kind of value");
             const Tensor& tensor = arguments[i]->toTensor();
             if (!is_contiguous(tensor)) {
-                return refuse(i, "contiguous memory",
-                              "another order of dimensions; put .contiguous() before the engine and "
-                              "lower it again");
+                return refuse(
+                    i, "contiguous memory",
+                    "another order of dimensions; put .contiguous() before the engine and "
+                    "lower it again");
             }
             tensors.push_back({tensor.mutable_data_ptr(), tensor.sizes().data(),
                                static_cast<std::int32_t>(tensor.dim()),

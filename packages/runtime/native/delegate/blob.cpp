@@ -242,8 +242,8 @@ Blob parse_blob(const std::span<const std::byte> payload) {
         metadata = Json::parse(as_text(parts.metadata));
     } catch (const Json::exception& error) {
         constexpr std::size_t kMaxReason = 200;
-        refuse("expected metadata in JSON, found something else (", cut(printable(error.what()), kMaxReason),
-               ")");
+        refuse("expected metadata in JSON, found something else (",
+               cut(printable(error.what()), kMaxReason), ")");
     }
     const Fields fields(metadata, "metadata");
     Blob blob;

@@ -62,8 +62,8 @@ TRT_DELEGATE_API TrtDelegateStatus trt_delegate_execute(TrtDelegate* delegate,
                                                         size_t count, TrtDelegateResizer resizer,
                                                         TrtDelegateMessage message);
 
-/* Keeps what the caller itself found wrong with the arguments, as `execute` keeps what it finds: for
-   Python, which ExecuTorch tells nothing but a number. */
+/* Keeps what the caller itself found wrong with the arguments, as `execute` keeps what it finds:
+   for Python, which ExecuTorch tells nothing but a number. */
 TRT_DELEGATE_API void trt_delegate_refuse(const char* message);
 
 TRT_DELEGATE_API void trt_delegate_close(TrtDelegate* delegate);

@@ -100,7 +100,7 @@ def _check(delegate: Delegate, data: memoryview) -> CheckedDelegate:
 
 def _check_foreign(delegate: Delegate) -> CheckedDelegate:
     """A delegate of another backend; ExecuTorch knows whether it has that."""
-    facts = {"method": delegate.method, "backend": delegate.backend}
+    facts: dict[str, Any] = {"method": delegate.method, "backend": delegate.backend}
     try:
         here: Sequence[str] = portable_library()._get_registered_backend_names()
     except ExecutorUnavailableError as error:

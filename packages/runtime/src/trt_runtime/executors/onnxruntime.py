@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -31,7 +31,9 @@ _SILENT = 4  # log severity "fatal": what goes wrong is in the exception that we
 class OnnxRuntimeExecutor:
     """An ONNX Runtime session over the ONNX model of a plan."""
 
-    ALIASES_IN_PLACE = False  # it does not know of aliases, and reads inputs when it likes
+    ALIASES_IN_PLACE: ClassVar[bool] = (
+        False  # it does not know of aliases, and reads inputs when it likes
+    )
 
     def __init__(self, info: EngineInfo, plan: _native.Plan) -> None:
         """Make the session. Copies the model once: ONNX Runtime takes nothing but ``bytes``.

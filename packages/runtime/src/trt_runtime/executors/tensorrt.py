@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -35,7 +35,7 @@ class TensorRTExecutor:
     A context runs one thing at a time: calls from several threads or on several streams queue up.
     """
 
-    ALIASES_IN_PLACE = True
+    ALIASES_IN_PLACE: ClassVar[bool] = True
 
     def __init__(self, info: EngineInfo, plan: _native.Plan) -> None:
         """Deserialize the plan on the record's device.
