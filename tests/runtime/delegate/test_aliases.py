@@ -70,9 +70,7 @@ def test_the_state_of_a_program_is_kept_and_begins_at_its_value(tmp_path: Path) 
         return product
 
     first = torch.randn(2, 8)
-    program = torch.export.export(
-        Runs(engine(), forward, state=first.clone()), (torch.ones(2, 8),)
-    )
+    program = torch.export.export(Runs(engine(), forward, state=first.clone()), (torch.ones(2, 8),))
     loaded = load(program, tmp_path / "buffer.pte")
     state = first
     for _ in range(5):
