@@ -163,6 +163,24 @@ def test_the_hash_covers_names_and_files(tmp_path, change) -> None:
     assert source_hash(tmp_path) != before
 
 
+@pytest.mark.parametrize("change", ["edit", "rename", "move", "remove"])
+def test_the_hash_covers_subfolders(tmp_path, change) -> None:
+    inner = tmp_path / "delegate"
+    inner.mkdir()
+    (tmp_path / "a").write_text("1")
+    (inner / "b").write_text("2")
+    before = source_hash(tmp_path)
+    if change == "edit":
+        (inner / "b").write_text("3")
+    elif change == "rename":
+        inner.rename(tmp_path / "other")
+    elif change == "move":
+        (inner / "b").rename(tmp_path / "b")
+    else:
+        (inner / "b").unlink()
+    assert source_hash(tmp_path) != before
+
+
 def test_without_sources_nothing_is_compared(tmp_path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -22,6 +22,19 @@ from trt_runtime.delegate.engine import DelegateEngine, RawTensor
 
 from ..building import Node, binding, engine_of, model, plan_of, record_of
 
+# For the beginning of a script: ExecuTorch's runtime takes one decorator from its compiler, whose import is
+# all but the whole time that such a script would take.
+WITHOUT_COMPILER = """
+import sys, types, warnings
+warnings.simplefilter("ignore")
+compiler = sys.modules["executorch.exir"] = types.ModuleType("executorch.exir")
+compiler._warnings = sys.modules["executorch.exir._warnings"] = types.SimpleNamespace(
+    ExperimentalWarning=Warning,
+    experimental=lambda *args: lambda thing: thing,
+    deprecated=lambda *args: lambda thing: thing,
+)
+"""
+
 HEADER = struct.Struct("<4sIIIQ8s")
 # c10/core/ScalarType.h
 NUMBERS: Mapping[torch.dtype, int] = {

@@ -3,12 +3,15 @@
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 #include <executorch/runtime/platform/log.h>
+#include <executorch/runtime/platform/platform.h>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <iostream>
 #include <memory>
+#include <streambuf>
 #include <utility>
 #include <vector>
 
@@ -133,6 +136,27 @@ class TensorRTBackend final : public et::BackendInterface {
     }
 };
 
+// ExecuTorch's Python bindings swap the buffer of std::cerr for the time of a call, and log through
+// it: the buffer writes to sys.stderr, in Python, which may give the GIL away. Calls of other threads
+// then put the buffers back in the wrong order, and the next message goes to one that is gone. So its
+// messages go to the process's own stderr, in the same words.
+void log_without_python(et_timestamp_t /*timestamp*/, et_pal_log_level_t /*level*/,
+                        const char* const file, const char* /*function*/, const std::size_t line,
+                        const char* const message, std::size_t /*length*/) {
+    std::fprintf(stderr, "[%s:%zu] %s\n", file, line, message);
+}
+
+et::Error register_backend(TensorRTBackend& backend) {
+    const et::Error error = et::register_backend({kBackendId, &backend});
+    if (error == et::Error::Ok) {
+        // ExecuTorch would remark there that its bindings had a log of their own. The GIL is held.
+        std::streambuf* const buffer = std::cerr.rdbuf(nullptr);
+        et::register_pal(et::PalImpl::create(&log_without_python, __FILE__));
+        std::cerr.rdbuf(buffer);
+    }
+    return error;
+}
+
 }  // namespace
 
 // Registers the backend in the ExecuTorch of this process. 0: it is registered, now or before; 1:
@@ -143,5 +167,5 @@ extern "C" TRT_DELEGATE_API int trt_delegate_register() {
     const et::BackendInterface* const known = et::get_backend_class(kBackendId);
     if (known == &backend) return 0;
     if (known != nullptr) return 1;
-    return et::register_backend({kBackendId, &backend}) == et::Error::Ok ? 0 : 2;
+    return register_backend(backend) == et::Error::Ok ? 0 : 2;
 }

@@ -58,7 +58,7 @@ def portable_library() -> ModuleType:
     return library
 
 
-def _load(portable: ModuleType) -> ctypes.CDLL:
+def _load(portable: ModuleType) -> ctypes.PyDLL:
     """Load the delegate's library against the ExecuTorch that is in the process."""
     from executorch.extension.pybindings import _portable_lib
 
@@ -70,7 +70,7 @@ def _load(portable: ModuleType) -> ctypes.CDLL:
     assert spec.origin is not None  # loaded already
     path = Path(spec.origin).with_name("libtrt_runtime_delegate.so")
     try:
-        return ctypes.CDLL(str(path))
+        return ctypes.PyDLL(str(path))  # with the GIL: no call of ExecuTorch is under way meanwhile
     except OSError as error:
         raise ExecutorUnavailableError(
             f"trt-runtime: expected the delegate to load beside ExecuTorch, found: {error}; the two do not "
