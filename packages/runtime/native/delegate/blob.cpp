@@ -36,6 +36,16 @@ std::string cut(std::string message, const std::size_t length) {
     return message;
 }
 
+// What a parser quotes of the file is the file's bytes: no text until they are.
+std::string printable(std::string message) {
+    constexpr char kFirst = ' ';
+    constexpr char kLast = '~';
+    std::replace_if(
+        message.begin(), message.end(),
+        [](const char letter) { return letter < kFirst || letter > kLast; }, '?');
+    return message;
+}
+
 // A value in a message must not be as long as the file, nor bytes that a terminal obeys. Lists and
 // objects are only named: printing them is recursive, and a file may nest them as deeply as it
 // likes.
@@ -232,8 +242,8 @@ Blob parse_blob(const std::span<const std::byte> payload) {
         metadata = Json::parse(as_text(parts.metadata));
     } catch (const Json::exception& error) {
         constexpr std::size_t kMaxReason = 200;
-        refuse("expected metadata in JSON, found something else (", cut(error.what(), kMaxReason),
-               ")");
+        refuse("expected metadata in JSON, found something else (",
+               cut(printable(error.what()), kMaxReason), ")");
     }
     const Fields fields(metadata, "metadata");
     Blob blob;
