@@ -79,6 +79,7 @@ class Fuzzer:
             ],
             stderr=subprocess.PIPE,
             text=True,
+            errors="replace",  # the input at fault is printed as it is
             check=False,
         )
         lines = done.stderr.splitlines()

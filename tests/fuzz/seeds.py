@@ -40,6 +40,7 @@ def blobs() -> Mapping[str, bytes]:
     """Payloads by name."""
     text = json.dumps(METADATA, separators=(",", ":")).encode()
     aliased = json.dumps({**METADATA, "aliased_io": ALIASES}).encode()
+    end = len(payload(text))
     binding = b'{"name":"a","dtype":"float32","shape":[1],"is_input":true}'
     return {
         "whole": payload(text),
@@ -50,6 +51,8 @@ def blobs() -> Mapping[str, bytes]:
         "cut_off": payload(text)[:40],
         "no_plan": payload(text, plan_size=0),
         "plan_outside": payload(text, plan_at=2**32 - 16),
+        # A size that fits if the subtraction of an offset beyond the end wraps: nobody guesses it.
+        "plan_outside_and_wrapped": payload(text, plan_at=2**16, plan_size=2**64 + end - 2**16),
         "plan_too_long": payload(text, plan_size=2**64 - 1),
         "metadata_in_header": payload(text, at=8),
         "metadata_too_long": payload(text, size=2**32 - 1),
@@ -83,6 +86,7 @@ def plans() -> Mapping[str, bytes]:
     return {
         "onnxruntime": (header + b"{}").ljust(128, b"\0") + b"onnx",
         "only_a_header": header,
+        "outside_and_wrapped": struct.pack("<4sHHIIQ40x", b"ortp", 1, 0, 128, 2, 2**64 + 64 - 128),
         "cut_off": header[:40],
         "tensorrt": b"ftrt" + bytes(32),
         "tensorrt_rtx": PLAN,
