@@ -1,19 +1,9 @@
 // Payloads of delegates: whatever the bytes are, they are read or refused, and what is read is
 // whole.
-#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <span>
 
 #include "delegate/blob.h"
-
-namespace {
-
-void require(const bool condition) {
-    if (!condition) std::abort();
-}
-
-}  // namespace
+#include "require.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* const data, const std::size_t size) {
     const std::span payload(reinterpret_cast<const std::byte*>(data), size);
@@ -21,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* const data, const std:
     try {
         blob = trt_runtime::parse_blob(payload);
     } catch (const trt_runtime::BlobError& error) {
-        require(error.what()[0] != '\0');
+        require_message(error.what(), 600);
         return 0;
     }
     // The plan is a part of the payload, and its end.

@@ -1,6 +1,6 @@
 """Build the fuzzers with clang's libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer, and run them.
 
-    python run.py FOLDER [--runs 1000000] [--seconds 240]
+    python run.py FOLDER [--runs 1000000] [--seconds 400] [--only blob]
 
 The Python that runs this has torch and nlohmann-json installed, whose headers are used. ``FOLDER`` keeps what was
 built and the inputs that reached new code, from which the next run goes on. An input that finds a fault is kept there
@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +27,7 @@ NATIVE = HERE.parents[1] / "packages" / "runtime" / "native"
 FLAGS = (
     *("-std=c++20", "-O1", "-g", "-fno-omit-frame-pointer", f"-I{NATIVE}"),
     *("-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"),
+    "-D_GLIBCXX_ASSERTIONS",  # an index behind the end of a span, which the sanitizers do not see
 )
 
 
@@ -64,19 +67,19 @@ class Fuzzer:
     def run(self, program: Path, folder: Path, runs: int, seconds: int) -> bool:
         """Run the target; whether it found nothing and did all of its runs."""
         found = folder / "found" / self.name
-        found.mkdir(parents=True, exist_ok=True)
+        known = folder / "seeds" / self.name
+        for each in (found, known):
+            each.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(
             [
                 str(program),
                 *(f"-runs={runs}", f"-max_total_time={seconds}", f"-max_len={self.max_length}"),
-                *(
-                    f"-dict={HERE / self.name}.dict",
-                    f"-artifact_prefix={folder}/fault-{self.name}-",
-                ),
-                *(str(found), str(folder / "seeds" / self.name)),
+                *("-timeout=10", f"-dict={HERE / self.name}.dict"),
+                *(f"-artifact_prefix={folder}/fault-{self.name}-", str(found), str(known)),
             ],
             stderr=subprocess.PIPE,
             text=True,
+            errors="replace",  # the input at fault is printed as it is
             check=False,
         )
         lines = done.stderr.splitlines()
@@ -93,7 +96,10 @@ class Fuzzer:
 
 FUZZERS = (
     Fuzzer("blob", ("delegate/blob.cpp",), max_length=2048),
-    Fuzzer("record", ("record.cpp", "plan.cpp", "errors.cpp"), max_length=1024, needs_torch=True),
+    Fuzzer("record", ("record.cpp", "errors.cpp"), max_length=1024, needs_torch=True),
+    Fuzzer("fields", ("record.cpp", "errors.cpp"), max_length=512, needs_torch=True),
+    Fuzzer("plan", ("plan.cpp", "errors.cpp"), max_length=512, needs_torch=True),
+    Fuzzer("base64", ("base64.cpp", "errors.cpp", "stats.cpp"), max_length=256, needs_torch=True),
 )
 
 
@@ -103,6 +109,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=int, default=400, help="at most, for each target")
+    parser.add_argument("--only", choices=[fuzzer.name for fuzzer in FUZZERS])
     arguments = parser.parse_args()
     clang = shutil.which("clang++")
     if clang is None:
@@ -113,10 +120,14 @@ def main() -> int:
     folder: Path = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     seeds.main(folder / "seeds")
-    results = [
-        fuzzer.run(fuzzer.build(clang, folder), folder, arguments.runs, arguments.seconds)
-        for fuzzer in FUZZERS
-    ]
+    chosen = [fuzzer for fuzzer in FUZZERS if arguments.only in (None, fuzzer.name)]
+
+    def one(fuzzer: Fuzzer) -> bool:
+        program = fuzzer.build(clang, folder)
+        return fuzzer.run(program, folder, arguments.runs, arguments.seconds)
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        results = list(pool.map(one, chosen))
     return 0 if all(results) else 1
 
 

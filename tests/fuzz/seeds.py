@@ -2,7 +2,7 @@
 
     python seeds.py FOLDER
 
-Makes ``FOLDER/blob`` and ``FOLDER/record``, one small file a seed. Layouts: docs/delegate.md, docs/engine-record.md.
+Makes ``FOLDER/blob`` and its like, one small file a seed. Layouts: docs/delegate.md, docs/engine-record.md.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def blobs() -> Mapping[str, bytes]:
     """Payloads by name."""
     text = json.dumps(METADATA, separators=(",", ":")).encode()
     aliased = json.dumps({**METADATA, "aliased_io": ALIASES}).encode()
+    end = len(payload(text))
     binding = b'{"name":"a","dtype":"float32","shape":[1],"is_input":true}'
     return {
         "whole": payload(text),
@@ -50,40 +51,57 @@ def blobs() -> Mapping[str, bytes]:
         "cut_off": payload(text)[:40],
         "no_plan": payload(text, plan_size=0),
         "plan_outside": payload(text, plan_at=2**32 - 16),
+        # A size that fits if the subtraction of an offset beyond the end wraps: nobody guesses it.
+        "plan_outside_and_wrapped": payload(text, plan_at=2**16, plan_size=2**64 + end - 2**16),
         "plan_too_long": payload(text, plan_size=2**64 - 1),
         "metadata_in_header": payload(text, at=8),
         "metadata_too_long": payload(text, size=2**32 - 1),
         "nested": payload(b"[" * 500),
         "numbers": payload(b'{"io_bindings":[],"device_id":1e999}'),
         "not_utf8": payload(b'{"io_bindings":[],"target_platform":"\xff"}'),
+        "quoted_in_the_error": payload(b'{"io_\x7f\x18\xff'),
         "empty": b"",
     }
 
 
 def records() -> Mapping[str, bytes]:
-    """Records, a slot a line, and plans by name."""
+    """Records by name, a slot a line."""
     slots = [
         "10", "engine", "-1%0%0%-1%cpu", "dnRydA==", "in_0%in_1", "out_0", "0", '{"schema":1}',
         "linux_x86_64", "0", "0", "0", "out_0@in_0@kv_cache_update",
     ]  # fmt: skip
     whole = "\n".join(slots)
-    header = struct.pack("<4sHHIIQ32s8x", b"ortp", 1, 0, 128, 2, 4, bytes(32))
     return {
         "whole": whole.encode(),
         "gpu": whole.replace(slots[2], "0%8%9%0%GPU").encode(),
         "short": "\n".join(slots[:7]).encode(),
         "other_abi": whole.replace("10", "9", 1).encode(),
         "names_twice": whole.replace("in_1", "in_0").encode(),
-        "onnxruntime_plan": (header + b"{}").ljust(128, b"\0") + b"onnx",
-        "onnxruntime_header": header,
-        "tensorrt_plan": b"ftrt" + bytes(32),
-        "rtx_plan": PLAN,
+    }
+
+
+def plans() -> Mapping[str, bytes]:
+    """Plans by name."""
+    header = struct.pack("<4sHHIIQ32s8x", b"ortp", 1, 0, 128, 2, 4, bytes(32))
+    return {
+        "onnxruntime": (header + b"{}").ljust(128, b"\0") + b"onnx",
+        "only_a_header": header,
+        "outside_and_wrapped": struct.pack("<4sHHIIQ40x", b"ortp", 1, 0, 128, 2, 2**64 + 64 - 128),
+        "cut_off": header[:40],
+        "tensorrt": b"ftrt" + bytes(32),
+        "tensorrt_rtx": PLAN,
     }
 
 
 def main(folder: Path) -> None:
     """Write all seeds."""
-    for kind, seeds in (("blob", blobs()), ("record", records())):
+    texts = {"bytes": b"QUJDRA==", "broken": b"QUJD*A=="}
+    for kind, seeds in {
+        "blob": blobs(),
+        "record": records(),
+        "plan": plans(),
+        "base64": texts,
+    }.items():
         (folder / kind).mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():
             (folder / kind / name).write_bytes(content)
