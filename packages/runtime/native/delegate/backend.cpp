@@ -137,9 +137,9 @@ class TensorRTBackend final : public et::BackendInterface {
 };
 
 // ExecuTorch's Python bindings swap the buffer of std::cerr for the time of a call, and log through
-// it: the buffer writes to sys.stderr, in Python, which may give the GIL away. Calls of other threads
-// then put the buffers back in the wrong order, and the next message goes to one that is gone. So its
-// messages go to the process's own stderr, in the same words.
+// it: the buffer writes to sys.stderr, in Python, which may give the GIL away. Calls of other
+// threads then put the buffers back in the wrong order, and the next message goes to one that is
+// gone. So its messages go to the process's own stderr, in the same words.
 void log_without_python(et_timestamp_t /*timestamp*/, et_pal_log_level_t /*level*/,
                         const char* const file, const char* /*function*/, const std::size_t line,
                         const char* const message, std::size_t /*length*/) {
