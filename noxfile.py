@@ -112,13 +112,14 @@ def sanitize(session: nox.Session) -> None:
         for name in ("libasan.so", "libstdc++.so.6")
     ]
     session.run(
-        *("python", "-m", "pytest", "-m", "not memory and not as_released"),
+        # What a sanitizer says goes to the standard error of a process that it ends: pytest would lose it.
+        *("python", "-m", "pytest", "--capture=sys", "-m", "not memory and not as_released"),
         *(session.posargs or ["tests/runtime"]),
         env={
             "LD_PRELOAD": " ".join(preload),
             # Python and torch free little at their end, and a leak of ours is a growth in the tests marked `memory`.
             "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
-            "UBSAN_OPTIONS": "print_stacktrace=1",
+            "UBSAN_OPTIONS": "print_stacktrace=1:abort_on_error=1",
         },
     )
 
