@@ -41,13 +41,13 @@ def main() -> int:
     arguments = parser.parse_args()
     runtimes = halves("trt-runtime")
     exports = halves("trt-export")
-    installer = Installer(arguments.torch)
-    plans = make_plans(installer, runtimes[-1], exports[-1])
     cells = [
         (runtime, export)
         for runtime in _only(parser, runtimes, arguments.runtime)
         for export in _only(parser, exports, arguments.export)
     ]
+    installer = Installer(arguments.torch)
+    plans = make_plans(installer, runtimes[-1], exports[-1])
     programs = CACHE / "programs"
     shutil.rmtree(programs, ignore_errors=True)
     for half in {half for cell in cells for half in cell}:
