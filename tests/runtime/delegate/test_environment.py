@@ -7,8 +7,12 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+from trt_runtime import ExecutorUnavailableError
+from trt_runtime.delegate import registration
 
 from .programs import WITHOUT_COMPILER, scaling_pte
 
@@ -157,3 +161,18 @@ def test_the_import_does_not_load_executorch() -> None:
         """
     )
     assert (result.returncode, result.stdout) == (0, "[]\nFalse\n"), result.stderr
+
+
+@pytest.mark.parametrize("name", ["_portable_lib", "_C"])
+def test_the_extension_module_of_either_version_of_executorch_is_found(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extension = ModuleType(f"a_package.{name}")
+    extension.__file__ = "extension.so"
+    monkeypatch.setitem(sys.modules, extension.__name__, extension)
+    assert registration._extension(ModuleType("a_package.portable_lib")) == "extension.so"
+
+
+def test_an_executorch_that_is_not_known_is_named() -> None:
+    with pytest.raises(ExecutorUnavailableError, match="trt-runtime\\[executorch\\]"):
+        registration._extension(ModuleType("another_package.portable_lib"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import sys
 import threading
 from pathlib import Path
 from types import ModuleType
@@ -58,13 +59,24 @@ def portable_library() -> ModuleType:
     return library
 
 
+def _extension(portable: ModuleType) -> str:
+    """The file of the extension module behind ExecuTorch's runtime, whose name depends on its version."""
+    package = portable.__name__.rpartition(".")[0]
+    for name in ("_portable_lib", "_C"):  # 1.4, 1.5
+        module = sys.modules.get(f"{package}.{name}")
+        if module is not None and module.__file__ is not None:
+            return module.__file__
+    raise ExecutorUnavailableError(
+        f"ExecuTorch: expected a version whose Python runtime trt-runtime knows, found another one in "
+        f"{package}; {INSTALL}"
+    )
+
+
 def _load(portable: ModuleType) -> ctypes.PyDLL:
     """Load the delegate's library against the ExecuTorch that is in the process."""
-    from executorch.extension.pybindings import _portable_lib
-
     # The delegate links nothing of ExecuTorch, so that it meets the one registry of backends that the
     # process has. Python loads extension modules where others cannot see them: make it visible.
-    ctypes.CDLL(_portable_lib.__file__, os.RTLD_NOLOAD | os.RTLD_GLOBAL | os.RTLD_NOW)
+    ctypes.CDLL(_extension(portable), os.RTLD_NOLOAD | os.RTLD_GLOBAL | os.RTLD_NOW)
     spec = importlib.util.find_spec("trt_runtime._native")
     assert spec is not None
     assert spec.origin is not None  # loaded already
