@@ -108,7 +108,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=int, default=1_000_000)
-    parser.add_argument("--seconds", type=int, default=400, help="at most, for each target")
+    parser.add_argument("--seconds", type=int, default=900, help="at most, for each target")
     parser.add_argument("--only", choices=[fuzzer.name for fuzzer in FUZZERS])
     arguments = parser.parse_args()
     clang = shutil.which("clang++")
