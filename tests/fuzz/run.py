@@ -1,6 +1,6 @@
 """Build the fuzzers with clang's libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer, and run them.
 
-    python run.py FOLDER [--runs 1000000] [--seconds 400] [--only blob]
+    python run.py FOLDER [--runs 1000000] [--seconds 900] [--only blob]
 
 The Python that runs this has torch and nlohmann-json installed, whose headers are used. ``FOLDER`` keeps what was
 built and the inputs that reached new code, from which the next run goes on. An input that finds a fault is kept there
