@@ -78,6 +78,7 @@ def test_an_error_of_one_call_is_not_told_of_another(program) -> None:
 def test_an_error_of_a_stock_method_is_not_told_of_a_later_call(tmp_path: Path, program) -> None:
     from executorch.runtime import Runtime
 
+    program.run([X])  # loading a method forgets errors too
     stock = Runtime.get().load_program(program._path).load_method("forward")
     with pytest.raises(RuntimeError, match="0x12"):
         stock.execute([WRONG_SIZE])
