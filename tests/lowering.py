@@ -1,31 +1,21 @@
-"""Programs on their way to a `.pte` that runs here; ExecuTorch's own warnings stay out of the way."""
+"""Programs on their way to a `.pte` that runs here."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from executorch.exir import ExecutorchBackendConfig
 from torch.export import ExportedProgram
 
-# Importing ExecuTorch warns about its own dependencies (torchao, coremltools) in ways that change with each.
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import executorch.exir
-    import executorch.runtime
-
-    import trt_export
-
+import trt_export
 import trt_runtime
 
-# What ExecuTorch and torch say about themselves when they lower or load a program.
-EXPECTED_WARNINGS = (
+# What lowering and running a program may say besides executorch_noise.WARNINGS.
+MORE_WARNINGS = (
     "ignore:trt-export. engines of class:trt_export.FallbackWarning",
-    "ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated:FutureWarning",
-    "ignore:read_binary is deprecated:DeprecationWarning",
-    "ignore:open_binary is deprecated:DeprecationWarning",
     "ignore:Mutation on a buffer in the model:UserWarning",
 )
 
@@ -34,7 +24,7 @@ def lower(
     programs: ExportedProgram | Mapping[str, ExportedProgram], path: Path, **options: Any
 ) -> Path:
     """Write a `.pte`; `options` are those of ExecutorchBackendConfig."""
-    config = executorch.exir.ExecutorchBackendConfig(**options) if options else None
+    config = ExecutorchBackendConfig(**options) if options else None
     (written,) = trt_export.save(trt_export.to_edge(programs), path, config=config)
     return written
 

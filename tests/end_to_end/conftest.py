@@ -4,12 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lowering import EXPECTED_WARNINGS
+from executorch_noise import expect_noise
+from lowering import MORE_WARNINGS
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            for text in EXPECTED_WARNINGS:
-                item.add_marker(pytest.mark.filterwarnings(text))
+    expect_noise(items, Path(__file__).parent, *MORE_WARNINGS)

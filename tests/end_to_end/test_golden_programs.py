@@ -8,13 +8,10 @@ import releases
 import torch
 
 import trt_runtime
-from executorch_noise import WARNINGS
 from trt_runtime.delegate.check import check
 
 GOLDEN = Path(__file__).parents[2] / "compat" / "golden"
 EXPORTERS = [item.version for item in releases.verify() if item.package == "trt-export"]
-
-pytestmark = [pytest.mark.filterwarnings(text) for text in WARNINGS]
 
 
 def test_every_released_exporter_has_left_its_files() -> None:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "errors.h"
+#include "little_endian.h"
 
 namespace trt_runtime {
 namespace {
@@ -27,15 +28,6 @@ constexpr std::array<Magic, 3> kMagics = {{
 constexpr std::size_t kHeaderSize = 64;
 constexpr std::size_t kPayloadAlignment = 64;
 constexpr std::uint64_t kVersion = 1;
-
-template <std::size_t kBytes>
-std::uint64_t little_endian(const std::span<const std::byte> bytes, const std::size_t offset) {
-    std::uint64_t value = 0;
-    for (std::size_t i = kBytes; i-- > 0;) {
-        value = value << 8 | std::to_integer<std::uint64_t>(bytes[offset + i]);
-    }
-    return value;
-}
 
 // Printable ASCII as it is, anything else as \xNN: a magic in a message must not garble a terminal.
 std::string printable(const std::span<const std::byte> bytes) {

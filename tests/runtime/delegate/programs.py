@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
-import lowering  # noqa: F401 - imports ExecuTorch without its warnings
+import executorch_noise  # noqa: F401 - imports ExecuTorch without its warnings
 import trt_export
 import trt_runtime
 from trt_runtime import _native

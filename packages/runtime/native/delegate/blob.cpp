@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "../little_endian.h"
+
 namespace trt_runtime {
 namespace {
 
@@ -56,15 +58,6 @@ std::string shown(const Json& value) {
     }
     return cut(value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace),
                kMaxShown);
-}
-
-template <std::size_t kBytes>
-std::uint64_t little_endian(const std::span<const std::byte> bytes, const std::size_t offset) {
-    std::uint64_t value = 0;
-    for (std::size_t i = kBytes; i-- > 0;) {
-        value = value << 8 | std::to_integer<std::uint64_t>(bytes[offset + i]);
-    }
-    return value;
 }
 
 std::string_view as_text(const std::span<const std::byte> bytes) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
 #include <utility>
 
 #include "../errors.h"
@@ -112,9 +111,7 @@ void DelegateInstance::execute(const std::span<const TrtDelegateTensor> argument
         if (bindings_.size() == kMaxBindings) bindings_.pop_back();
         binding = &*bindings_.insert(bindings_.begin(), std::move(made));
     }
-    // A copy: what runs must not be dropped by a call that is refused above for being the second.
-    const std::shared_ptr<BoundEngine> engine = binding->engine;
-    engine->run();
+    binding->engine->run();
     guard.finish();
 }
 
