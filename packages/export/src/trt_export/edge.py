@@ -18,11 +18,12 @@ from executorch.exir.backend.backend_details import BackendDetails
 from executorch.exir.backend.partitioner import Partitioner
 from torch.export import ExportedProgram
 
-from trt_export.delegate.backend import TensorRTBackend
+from trt_export.delegate.backend import TensorRTBackend, TrtRuntimeBackend
 from trt_export.delegate.held_outputs import hold_outputs, release_outputs
 from trt_export.delegate.partitioner import EnginePartitioner
 from trt_export.errors import LoweringError
 from trt_export.files.atomic import check_writable, write_files
+from trt_export.passes.formats import Format
 from trt_export.passes.pipeline import Pass, Pipeline
 from trt_export.passes.prepare import PREPARE, Lowering
 from trt_export.symbols import only_symbols
@@ -37,8 +38,13 @@ def to_edge(
     transform_passes: Any = None,
     constant_methods: Mapping[str, Any] | None = None,
     compile_config: EdgeCompileConfig | None = None,
+    format: Format | None = None,
+    data_file: str | None = None,
 ) -> EdgeProgramManager:
-    """Lower programs that call engines; every engine becomes a delegate `TensorRTBackend`.
+    """Lower programs that call engines; every engine call becomes a delegate.
+
+    The engines stay out of the graphs that ExecuTorch lowers, so that time and memory do not depend on their size, and
+    each distinct plan is written once, however many calls, methods and engines have it.
 
     All methods are validated before the first is changed, the programs themselves never are. The rest of
     each program stays in ExecuTorch's edge dialect for its own kernels or for other partitioners. State that
@@ -54,6 +60,11 @@ def to_edge(
             calls as op `trt_export::execute_plan`.
         constant_methods: values that the file answers by method name.
         compile_config: ExecuTorch's own.
+        format: how plans go into the file. `named-data` is for trt-runtime from 0.5.0 on; `tr01` puts them into the
+            delegates' payloads, where the delegate of torch-tensorrt and older ones of trt-runtime look. Left out,
+            it is the best that the delegate of each engine's own library reads.
+        data_file: a name, such as `plans`: the plans go to a file of that name with the ending `.ptd`, beside the
+            `.pte`. For `named-data` only.
 
     Returns:
         ExecuTorch's own manager: go on with `save`, or with its `to_executorch`.
@@ -64,13 +75,16 @@ def to_edge(
         LoweringError: a call that cannot be lowered; its subclasses say why.
         EngineRecordError, PlanError: an engine that cannot be read.
     """
-    _check_backend()
+    _check_backends()
+    _check_data_file(data_file)
     state = EdgeLowering(
         dict(programs) if isinstance(programs, Mapping) else {"forward": programs},
         partitioners=_others(partitioners),
         transform_passes=transform_passes,
         constant_methods=dict(constant_methods) if constant_methods else None,
         compile_config=compile_config,
+        format=format,
+        data_file=data_file,
     )
     Pipeline(PASSES).run(state)
     assert state.manager is not None
@@ -85,6 +99,7 @@ class EdgeLowering(Lowering):
     transform_passes: Any = None
     constant_methods: dict[str, Any] | None = None
     compile_config: EdgeCompileConfig | None = None
+    data_file: str | None = None
     manager: EdgeProgramManager | None = None
     held: dict[str, int] = field(default_factory=dict)
 
@@ -92,6 +107,16 @@ class EdgeLowering(Lowering):
         """The methods as ExecuTorch has them now."""
         assert self.manager is not None
         return {method: self.manager.exported_program(method) for method in self.programs}
+
+
+def _check_formats(state: EdgeLowering) -> None:
+    inline = TensorRTBackend.__name__ in state.backends.values()
+    if state.data_file is not None and inline:
+        raise LoweringError(
+            f"data_file {state.data_file!r}: expected plans in named data, found an engine whose plan goes into the"
+            " delegate's payload (format tr01); leave data_file out, or install a trt-runtime that reads named data"
+            " (pip install -U 'trt-runtime>=0.5.0')"
+        )
 
 
 def _lower(state: EdgeLowering) -> None:
@@ -114,7 +139,7 @@ def _hold_outputs(state: EdgeLowering) -> None:
 def _partition(state: EdgeLowering) -> None:
     assert state.manager is not None
     state.manager = state.manager.to_backend(
-        {method: EnginePartitioner() for method in state.programs}
+        {method: EnginePartitioner(state.data_file) for method in state.programs}
     )
 
 
@@ -130,7 +155,8 @@ def _keep_state(state: EdgeLowering) -> None:
 
 PASSES: tuple[Pass[EdgeLowering], ...] = (
     *PREPARE,
-    Pass("lower", _lower, after=("rewrite",)),
+    Pass("check-formats", _check_formats, after=("probe",)),
+    Pass("lower", _lower, after=("rewrite", "check-formats")),
     Pass("hold-outputs", _hold_outputs, after=("lower",)),
     Pass("partition", _partition, after=("hold-outputs",)),
     Pass("release-outputs", _release_outputs, after=("hold-outputs", "partition")),
@@ -181,17 +207,22 @@ def pte_writers(
     }
 
 
-def _check_backend() -> None:
+def _check_backends() -> None:
     """ExecuTorch takes the first backend class of a name; another package may have brought one."""
-    namesakes = [
-        cls
-        for cls in BackendDetails.__subclasses__()
-        if cls.__name__ == TensorRTBackend.__name__ and cls is not TensorRTBackend
-    ]
-    if namesakes:
+    for own in (TrtRuntimeBackend, TensorRTBackend):
+        for cls in BackendDetails.__subclasses__():
+            if cls.__name__ == own.__name__ and cls is not own:
+                raise LoweringError(
+                    f"{cls.__module__} has a backend {own.__name__!r} too, and ExecuTorch cannot tell them apart:"
+                    " lower in a process that does not import it"
+                )
+
+
+def _check_data_file(name: str | None) -> None:
+    """The name becomes a file's, and goes into the `.pte`."""
+    if name is not None and (Path(name).name != name or not name.isprintable()):
         raise LoweringError(
-            f"{namesakes[0].__module__} has a backend {TensorRTBackend.__name__!r} too, and ExecuTorch cannot"
-            " tell them apart: lower in a process that does not import it"
+            f"data_file: expected the name of a file without folder and ending, such as 'plans', found {name!r:.80}"
         )
 
 

@@ -11,8 +11,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import GraphModule, Node
 
-from trt_export.engines.probe import class_name, unwrap
-from trt_export.engines.read import FOREIGN_CLASS, OWN_CLASS
+from trt_export.engines.probe import FOREIGN_CLASS, OWN_CLASS, class_name, unwrap
 from trt_export.errors import EngineObjectError, LoweringError
 
 # Both are `execute_engine(Tensor[] inputs, Engine engine) -> Tensor[]`, whatever they call their arguments.

@@ -23,7 +23,7 @@ class _Origin:
 
 
 _ORIGINS = {
-    "trt_runtime.Engine": _Origin(("libtrt_runtime.so",), "trt_runtime", "trt-runtime", "0.3.0"),
+    "trt_runtime.Engine": _Origin(("libtrt_runtime.so",), "trt_runtime", "trt-runtime", "0.5.0"),
     "tensorrt.Engine": _Origin(
         ("libtorchtrt.so", "libtorchtrt_runtime.so"), "torch_tensorrt", "torch-tensorrt", "2.14"
     ),

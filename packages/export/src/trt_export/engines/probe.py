@@ -12,6 +12,9 @@ import torch
 
 from trt_export.errors import EngineObjectError
 
+OWN_CLASS = "trt_runtime.Engine"
+FOREIGN_CLASS = "tensorrt.Engine"  # torch-tensorrt's
+
 _CLASSES = "__torch__.torch.classes."
 _REAL = "real"
 
@@ -43,7 +46,19 @@ ENGINE_TENSOR = Capability(
     "serialized_engine_tensor",
     "to_edge gets each engine's plan by serializing it in base64 and decoding it into a copy",
 )
-CAPABILITIES = (TRACING_MODE_REAL, METADATA_ONLY, ENGINE_TENSOR)
+PLAN_DIGEST = Capability(
+    "plan-digest",
+    "plan_sha256",
+    "to_edge reads each engine's plan once more, for its sha256",
+)
+NAMED_DATA_DELEGATE = Capability(
+    "named-data-delegate",
+    "capabilities",
+    "to_edge copies each engine's plan into the payload of its delegate, the form that this runtime runs (tr01)",
+)
+# Those with a method that torch-tensorrt has too; the rest is asked of our own engines only.
+SHARED_CAPABILITIES = (TRACING_MODE_REAL, METADATA_ONLY, ENGINE_TENSOR)
+CAPABILITIES = (*SHARED_CAPABILITIES, PLAN_DIGEST, NAMED_DATA_DELEGATE)
 
 
 @dataclass(frozen=True)
@@ -59,7 +74,8 @@ class EngineCapabilities:
     """What engines of a class can do.
 
     `engine_class` is the class as `torch.classes` has it, such as `trt_runtime.Engine`; `names` are the
-    capabilities that it has among those that this version of trt-export knows. One that is newer may have more.
+    capabilities that it has among those that this version of trt-export knows, `missing` those that a newer release
+    of its library has. One that is newer than this version may have more.
     """
 
     engine_class: str
@@ -92,13 +108,14 @@ def probe(engine: object) -> EngineCapabilities:
     if name not in _methods:  # torch registers a class once, with all of its methods.
         has: Callable[[str], bool] = real._has_method  # type: ignore[attr-defined]
         _methods[name] = frozenset(item.method for item in CAPABILITIES if has(item.method))
+    possible = SHARED_CAPABILITIES if name == FOREIGN_CLASS else CAPABILITIES
     missing = tuple(
         MissingCapability(capability, found)
-        for capability in CAPABILITIES
+        for capability in possible
         if (found := _obstacle(real, capability, _methods[name])) is not None
     )
     lacking = {item.capability.name for item in missing}
-    names = frozenset(capability.name for capability in CAPABILITIES) - lacking
+    names = frozenset(capability.name for capability in possible) - lacking
     return EngineCapabilities(name, names, missing)
 
 
@@ -130,4 +147,8 @@ def _obstacle(
         mode = engine.tracing_mode()  # type: ignore[attr-defined]
         if mode != _REAL:
             return f"tracing_mode() returns {mode!r:.80}, not {_REAL!r}"
+    if capability is NAMED_DATA_DELEGATE:  # Nothing of the engine itself: its library says so.
+        names = engine.capabilities()  # type: ignore[attr-defined]
+        if capability.name not in names:
+            return f"capabilities() returns {names!r:.200}"
     return None

@@ -4,11 +4,19 @@ An engine that lacks an accessor is read through its full state, which every rel
 Engines are read here and nowhere else.
 """
 
+import hashlib
+import re
 from typing import Any
 
 import torch
 
-from trt_export.engines.probe import ENGINE_TENSOR, METADATA_ONLY, EngineCapabilities
+from trt_export.engines.probe import (
+    ENGINE_TENSOR,
+    FOREIGN_CLASS,
+    METADATA_ONLY,
+    PLAN_DIGEST,
+    EngineCapabilities,
+)
 from trt_export.engines.slots import (
     FOREIGN_ABIS,
     OWN_ABIS,
@@ -17,9 +25,6 @@ from trt_export.engines.slots import (
     metadata_record,
 )
 from trt_export.errors import EngineRecordError
-
-OWN_CLASS = "trt_runtime.Engine"
-FOREIGN_CLASS = "tensorrt.Engine"
 
 
 class EngineReader:
@@ -31,6 +36,7 @@ class EngineReader:
         self._abis = FOREIGN_ABIS if self.is_foreign else OWN_ABIS
         self._metadata: MetadataRecord | None = None
         self._plan: torch.Tensor | None = None
+        self._sha256: str | None = None
 
     @property
     def is_foreign(self) -> bool:
@@ -64,6 +70,18 @@ class EngineReader:
             self._read_whole()
         assert self._plan is not None
         return self._plan
+
+    def sha256(self) -> str:
+        """The sha256 of the plan, in hex; an engine that keeps it is not read for it.
+
+        Raises:
+            EngineRecordError, CorruptPlanError: as `metadata`.
+        """
+        if self._sha256 is None and PLAN_DIGEST in self._capabilities:
+            self._sha256 = _hex(self._ask("plan_sha256"))
+        if self._sha256 is None:
+            self._sha256 = hashlib.sha256(self.plan().numpy().data).hexdigest()
+        return self._sha256
 
     def _read_whole(self) -> None:
         """Serialize the engine, and keep what there is no other way to; both if both are lacking."""
@@ -118,3 +136,9 @@ def _checked(plan: object) -> torch.Tensor:
             f" found {found}"
         )
     return plan
+
+
+def _hex(digest: object) -> str:
+    if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
+        raise EngineRecordError(f"plan_sha256() must give 64 hex digits, found {digest!r:.80}")
+    return digest

@@ -114,6 +114,26 @@ def record_of_strings(strings: Sequence[str]) -> EngineRecord:
     return parse_foreign_record(record, *parse_bindings(strings[len(FIELDS)]))
 
 
+def record_mapping(record: EngineRecord) -> dict[str, Any]:
+    """The record of one of our own engines by field name, as `docs/engine-record.md` has it.
+
+    Fields of its metadata that this version does not know are in it too.
+    """
+    metadata = json.loads(record.metadata)
+    del metadata["schema"]
+    return {
+        **metadata,
+        "name": record.name,
+        "device": record.device,
+        "hardware_compatible": record.hardware_compatible,
+        "target_platform": record.target_platform,
+        "requires_output_allocator": record.requires_output_allocator,
+        "resource_allocation_strategy": record.allocation_strategy,
+        "requires_native_multidevice": record.requires_native_multidevice,
+        "aliased_io": [vars(alias) for alias in record.aliased_io],
+    }
+
+
 def binding_names(record: MetadataRecord) -> tuple[list[str], list[str]]:
     """The names of an engine's inputs and of its outputs."""
     return _split(record["input names"]), _split(record["output names"])
@@ -142,8 +162,15 @@ def _record(record: MetadataRecord, metadata: Metadata) -> EngineRecord:
     )
 
 
-def check_plan(record: EngineRecord, plan: bytes | bytearray | memoryview) -> PlanHeader:
-    """Check a plan against the record that describes it; reads all of it if the record has a digest.
+def check_plan(
+    record: EngineRecord, plan: bytes | bytearray | memoryview, sha256: str | None = None
+) -> PlanHeader:
+    """Check a plan against the record that describes it.
+
+    Args:
+        record: the record.
+        plan: the plan's bytes.
+        sha256: theirs, in hex; without it all of the plan is read, if the record has one to compare with.
 
     Raises:
         UnknownPlanFormatError, TruncatedPlanError, CorruptPlanError: what is wrong with the plan.
@@ -162,7 +189,7 @@ def check_plan(record: EngineRecord, plan: bytes | bytearray | memoryview) -> Pl
             f"the plan of engine {record.name!r} has {size} bytes, its record says {described[1]}; build it again"
         )
     digest = record.plan.get("sha256")
-    if digest is not None and digest != (found := hashlib.sha256(plan).hexdigest()):
+    if digest is not None and digest != (found := sha256 or hashlib.sha256(plan).hexdigest()):
         raise CorruptPlanError(
             f"the plan of engine {record.name!r} is damaged: sha256 {found}, its record says {digest};"
             " build it again"

@@ -1,8 +1,8 @@
 """The op that stands for an engine call while ExecuTorch lowers a program.
 
-ExecuTorch cannot lower a TorchBind object, but it can lower a tensor: the plan is a uint8 buffer of the
-program, and the record goes along as strings. The op is functional, has a fake kernel and no real one; it only
-exists between `rewrite` and the delegate's `preprocess`.
+ExecuTorch cannot lower a TorchBind object, and what is in a graph it copies and hashes: so the op carries the key of
+the plan, which `plan_store` has, and the record as strings. It is functional, has a fake kernel and no real one, and
+only exists between `rewrite` and the delegate's `preprocess`.
 
 There is an overload for each number of outputs. With `-> Tensor[]` for all of them, ExecuTorch 1.4 takes the
 first output for the list (`EdgeOpArgValidator`): it fixes that output's dynamic first dimension to the example's
@@ -26,16 +26,18 @@ OP = "trt_export::execute_plan"
 
 @cache
 def execute_plan(outputs: int) -> OpOverload:
-    """The overload with so many outputs: `(Tensor[] inputs, Tensor plan, str[] record) -> (Tensor, ...)`.
+    """The overload with so many outputs.
 
-    It gives the bare tensor if there is one output, else a tuple. `plan` is uint8 of shape [plan size];
-    `record` has the 13 strings of `docs/engine-record.md`, with an empty engine slot; for an engine of torch-tensorrt
-    a 14th, the bindings as the graph has them.
+    Its schema is `(Tensor[] inputs, str plan, str backend, str[] record) -> (Tensor, ...)`; it gives the bare tensor
+    if there is one output, else a tuple. `plan` is the key of a stored plan, `backend` the id of the delegate that is
+    to run it; `record` has the 13 strings of `docs/engine-record.md`, with an empty engine slot; for an engine of
+    torch-tensorrt a 14th, the bindings as the graph has them.
     """
     overload = f"outputs_{outputs}"
     returns = "Tensor" if outputs == 1 else f"({', '.join(['Tensor'] * outputs)})"
     torch.library.define(
-        f"{OP}.{overload}", f"(Tensor[] inputs, Tensor plan, str[] record) -> {returns}"
+        f"{OP}.{overload}",
+        f"(Tensor[] inputs, str plan, str backend, str[] record) -> {returns}",
     )
     torch.library.register_fake(f"{OP}.{overload}", _fake_outputs)
     op: OpOverload = getattr(torch.ops.trt_export.execute_plan, overload)
@@ -55,17 +57,16 @@ def is_execute_plan(node: Node) -> bool:
 
 
 def _fake_outputs(
-    inputs: Sequence[torch.Tensor], plan: torch.Tensor, record: Sequence[str]
+    inputs: Sequence[torch.Tensor], plan: str, backend: str, record: Sequence[str]
 ) -> torch.Tensor | tuple[torch.Tensor, ...]:
     """Outputs as the record describes them: contiguous, on the device of the graph that they are in."""
     engine = record_of(tuple(record))
     sizes = _input_sizes(engine, [tensor.shape for tensor in inputs])
-    device = inputs[0].device if inputs else plan.device
     outputs = tuple(
         torch.empty(
             [evaluate(dim, sizes) for dim in output.shape],
             dtype=getattr(torch, output.dtype),
-            device=device,
+            device=inputs[0].device,
         )
         for output in engine.outputs
     )

@@ -4,32 +4,45 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
 from trt_export.engines.fallback import announce_fallbacks
 from trt_export.engines.find import EngineCall, find_calls
-from trt_export.engines.probe import ENGINE_TENSOR, METADATA_ONLY, EngineCapabilities, probe
+from trt_export.engines.probe import (
+    ENGINE_TENSOR,
+    METADATA_ONLY,
+    NAMED_DATA_DELEGATE,
+    PLAN_DIGEST,
+    EngineCapabilities,
+    probe,
+)
 from trt_export.engines.read import EngineReader
 from trt_export.engines.record import EngineRecord, check_plan, record_strings
 from trt_export.errors import LoweringError, NoEngineError, TrtExportError
 from trt_export.passes.describe import describe
+from trt_export.passes.formats import Format, backend_for, check_format
 from trt_export.passes.pipeline import Pass, Pipeline
+from trt_export.passes.plan_store import StoredPlan, store
 from trt_export.passes.rewrite import LoweredCall, rewrite
 from trt_export.passes.validate import validate_call, validate_constants, validate_precision
 
 
 @dataclass
 class Lowering:
-    """What the passes hand on. `engines` and `plans` are by `EngineCall.identity`, `records` by the call's node."""
+    """What the passes hand on.
+
+    `engines`, `backends` and `plans` are by `EngineCall.identity`, `records` by the call's node.
+    """
 
     programs: Mapping[str, ExportedProgram]
+    format: Format | None = None
     calls: dict[str, tuple[EngineCall, ...]] = field(default_factory=dict)
     capabilities: dict[int, EngineCapabilities] = field(default_factory=dict)
     engines: dict[int, EngineReader] = field(default_factory=dict)
     records: dict[Node, EngineRecord] = field(default_factory=dict)
-    plans: dict[int, torch.Tensor] = field(default_factory=dict)
+    backends: dict[int, str] = field(default_factory=dict)
+    plans: dict[int, StoredPlan] = field(default_factory=dict)
     prepared: dict[str, ExportedProgram] = field(default_factory=dict)
 
     def each_call(self) -> Iterator[tuple[str, EngineCall]]:
@@ -55,12 +68,18 @@ def _find(state: Lowering) -> None:
 
 
 def _probe(state: Lowering) -> None:
-    for _, call in state.each_call():
+    check_format(state.format)
+    for method, call in state.each_call():
         if call.identity not in state.engines:
             capabilities = probe(call.engine)
             state.capabilities[call.identity] = capabilities
             state.engines[call.identity] = EngineReader(call.engine, capabilities)
-    announce_fallbacks(state.capabilities.values(), (METADATA_ONLY, ENGINE_TENSOR))
+            with _named(method, call):
+                state.backends[call.identity] = backend_for(capabilities, state.format)
+    needed = [METADATA_ONLY, ENGINE_TENSOR, PLAN_DIGEST]
+    if state.format is None:
+        needed.append(NAMED_DATA_DELEGATE)
+    announce_fallbacks(state.capabilities.values(), needed)
 
 
 def _read_records(state: Lowering) -> None:
@@ -80,7 +99,8 @@ def _validate(state: Lowering) -> None:
 def _read_plans(state: Lowering) -> None:
     for method, call in state.each_call():
         with _named(method, call):
-            state.plans[call.identity] = state.engines[call.identity].plan()
+            reader = state.engines[call.identity]
+            state.plans[call.identity] = store(reader.plan(), reader.sha256())
 
 
 def _check_plans(state: Lowering) -> None:
@@ -89,8 +109,8 @@ def _check_plans(state: Lowering) -> None:
         record = state.records[call.node]
         with _named(method, call):
             if call.identity not in formats:
-                plan = state.plans[call.identity].numpy().data
-                formats[call.identity] = check_plan(record, plan).format
+                plan = state.plans[call.identity]
+                formats[call.identity] = check_plan(record, plan.data, plan.sha256).format
             validate_precision(call, record, formats[call.identity])
 
 
@@ -102,6 +122,7 @@ def _rewrite(state: Lowering) -> None:
                 state.records[call.node],
                 _strings(state.engines[call.identity], state.records[call.node]),
                 state.plans[call.identity],
+                state.backends[call.identity],
             )
             for call in state.calls[method]
         ]
@@ -120,7 +141,9 @@ PREPARE: tuple[Pass[Lowering], ...] = (
 )
 
 
-def prepare(programs: Mapping[str, ExportedProgram]) -> dict[str, ExportedProgram]:
+def prepare(
+    programs: Mapping[str, ExportedProgram], format: Format | None = None
+) -> dict[str, ExportedProgram]:
     """Copies of the programs that ExecuTorch can lower; the sources are not changed.
 
     All methods are validated before the first is rewritten, and each engine object is read once, however many
@@ -128,13 +151,14 @@ def prepare(programs: Mapping[str, ExportedProgram]) -> dict[str, ExportedProgra
 
     Args:
         programs: programs by method name. A method may be without engines, not all of them.
+        format: how plans go into the `.pte`; None for the best that each engine's own library reads.
 
     Raises:
         NoEngineError: no program calls an engine.
         MissingCapabilityError: an engine needs a fallback, and TRT_EXPORT_STRICT=1.
         LoweringError, EngineRecordError, PlanError: as the passes say, with the method's name.
     """
-    state = Lowering(programs)
+    state = Lowering(programs, format)
     Pipeline(PREPARE).run(state)
     return state.prepared
 

@@ -4,49 +4,52 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch._guards import detect_fake_mode
 from torch.export import ExportedProgram
 from torch.fx import Node
 
 from trt_export.engines.find import EngineCall
 from trt_export.engines.record import EngineRecord
 from trt_export.passes.engine_op import execute_plan
+from trt_export.passes.plan_store import StoredPlan
 from trt_export.passes.stage import Stage
+
+# Where a rewritten program holds its plans.
+_PLANS = "trt_export_plans"
 
 
 @dataclass(frozen=True)
 class LoweredCall:
     """A call and what goes into its place.
 
-    `strings` is the record as the op carries it, `plan` a uint8 tensor of shape [size] on the CPU.
+    `strings` is the record as the op carries it, `backend` the id of the delegate that will run the plan.
     """
 
     call: EngineCall
     record: EngineRecord
     strings: tuple[str, ...]
-    plan: torch.Tensor
+    plan: StoredPlan
+    backend: str
 
 
 def rewrite(program: ExportedProgram, calls: Sequence[LoweredCall]) -> ExportedProgram:
     """A program with every engine call replaced; the source is not changed.
 
-    Each call gets its plan as a buffer of its own, the very tensor that it is given: a delegate owns its buffers.
-    Calls that torch has made effectful become plain ones; tokens that nothing needs then are gone.
+    The new program has the keys of the plans in its graph, and keeps the plans stored. Calls that torch has made
+    effectful become plain ones; tokens that nothing needs then are gone.
 
     Args:
         program: the source.
         calls: its engine calls.
     """
     stage = Stage(program)
-    for index, lowered in enumerate(calls):
+    for lowered in calls:
         call = lowered.call
         node = stage.copies[call.node]
-        fake_mode = detect_fake_mode(list(call.outputs))
-        plan = stage.add_buffer(_free_name(stage, index), lowered.plan, fake_mode)
         with stage.graph.inserting_before(node):
             inputs = _distinct(stage, [stage.copies[item] for item in call.inputs])
             replacement = stage.graph.call_function(
-                execute_plan(len(lowered.record.outputs)), (inputs, plan, list(lowered.strings))
+                execute_plan(len(lowered.record.outputs)),
+                (inputs, lowered.plan.key, lowered.backend, list(lowered.strings)),
             )
         replacement.meta = dict(node.meta)
         if call.is_effectful:
@@ -56,7 +59,9 @@ def rewrite(program: ExportedProgram, calls: Sequence[LoweredCall]) -> ExportedP
         if not source.users:
             stage.remove(source)
     stage.drop_idle_tokens()
-    return stage.finish()
+    program = stage.finish()
+    program.graph_module.meta[_PLANS] = tuple(lowered.plan for lowered in calls)
+    return program
 
 
 def _lead_token_past(stage: Stage, node: Node) -> None:
@@ -77,13 +82,6 @@ def _take_over(stage: Stage, node: Node, replacement: Node, values: Sequence[tor
         if items:
             replacement.name = items[0].name  # By which the signature knows it, if it is an output.
     stage.replace(node, replacement)
-
-
-def _free_name(stage: Stage, index: int) -> str:
-    name = f"trt_plan_{index}"
-    while not stage.is_free(name):
-        name += "_"
-    return name
 
 
 def _distinct(stage: Stage, inputs: Sequence[Node]) -> list[Node]:

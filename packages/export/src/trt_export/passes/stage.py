@@ -13,7 +13,6 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import (
     ExportGraphSignature,
     InputKind,
-    InputSpec,
     OutputKind,
     OutputSpec,
     TensorArgument,
@@ -41,28 +40,6 @@ class Stage:
         self._detach_buffers()
         self._state_dict: dict[str, Any] = dict(source.state_dict)
         self._constants: dict[str, Any] = dict(source.constants)
-
-    def add_buffer(self, target: str, value: torch.Tensor, fake_mode: Any) -> Node:
-        """Add a buffer to the program, in front of the inputs that a user passes.
-
-        Args:
-            target: its name in the program; it must be new.
-            value: its content.
-            fake_mode: the mode that the program's shapes belong to.
-        """
-        first_user = next(
-            (i for i, spec in enumerate(self._input_specs) if spec.kind is InputKind.USER_INPUT),
-            len(self._input_specs),
-        )
-        placeholders = [node for node in self.graph.nodes if node.op == "placeholder"]
-        before = placeholders[first_user] if first_user < len(placeholders) else self._first_call()
-        with self.graph.inserting_before(before):
-            node = self.graph.placeholder(f"b_{target}")
-        node.meta["val"] = fake_mode.from_tensor(value, static_shapes=True)
-        spec = InputSpec(InputKind.BUFFER, TensorArgument(node.name), target, persistent=True)
-        self._input_specs.insert(first_user, spec)
-        self._state_dict[target] = value
-        return node
 
     def remove(self, node: Node) -> None:
         """Remove a node that nothing uses, with what the program keeps for it."""
@@ -104,11 +81,6 @@ class Stage:
         for token in idle:
             self.remove(token)
 
-    def is_free(self, target: str) -> bool:
-        """Whether a name is taken neither by a value nor by a node."""
-        taken = {node.name for node in self.graph.nodes}
-        return not ({target, f"b_{target}"} & {*self._state_dict, *self._constants, *taken})
-
     def finish(self) -> ExportedProgram:
         """The edited program."""
         self.graph.lint()
@@ -136,7 +108,3 @@ class Stage:
             value = node.meta.get("val")
             if node.name in buffers and isinstance(value, torch.Tensor) and value.requires_grad:
                 node.meta["val"] = value.detach()
-
-    def _first_call(self) -> Node:
-        first: Node = next(node for node in self.graph.nodes if node.op != "placeholder")
-        return first
