@@ -21,11 +21,15 @@ MORE_WARNINGS = (
 
 
 def lower(
-    programs: ExportedProgram | Mapping[str, ExportedProgram], path: Path, **options: Any
+    programs: ExportedProgram | Mapping[str, ExportedProgram],
+    path: Path,
+    format: Any = None,
+    **options: Any,
 ) -> Path:
     """Write a `.pte`; `options` are those of ExecutorchBackendConfig."""
     config = ExecutorchBackendConfig(**options) if options else None
-    (written,) = trt_export.save(trt_export.to_edge(programs), path, config=config)
+    edge = trt_export.to_edge(programs, format=format)
+    (written,) = trt_export.save(edge, path, config=config)
     return written
 
 

@@ -95,7 +95,8 @@ class Fuzzer:
 
 
 FUZZERS = (
-    Fuzzer("blob", ("delegate/blob.cpp",), max_length=2048),
+    Fuzzer("blob", ("delegate/blob.cpp", "delegate/json_fields.cpp"), max_length=2048),
+    Fuzzer("reference", ("delegate/reference.cpp", "delegate/json_fields.cpp"), max_length=1024),
     Fuzzer("record", ("record.cpp", "errors.cpp"), max_length=1024, needs_torch=True),
     Fuzzer("fields", ("record.cpp", "errors.cpp"), max_length=512, needs_torch=True),
     Fuzzer("plan", ("plan.cpp", "errors.cpp"), max_length=512, needs_torch=True),

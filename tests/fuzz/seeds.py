@@ -64,6 +64,37 @@ def blobs() -> Mapping[str, bytes]:
     }
 
 
+def reference(metadata: bytes, magic: bytes = b"TRTN", **header: int) -> bytes:
+    """A payload that refers to its plan; ``header`` overrides fields of it."""
+    fields = {
+        "version": 1, "flags": 0, "header_size": 64, "size": len(metadata), "plan_size": 100, **header,
+    }  # fmt: skip
+    return struct.pack("<4sHHIIQ32s8x", magic, *fields.values(), bytes(range(32))) + metadata
+
+
+def references() -> Mapping[str, bytes]:
+    """Payloads that refer to their plans, by name."""
+    text = b'{"record":{"name":"e"},"inputs":["a","b"],"outputs":["c"]}'
+    return {
+        "whole": reference(text),
+        "longer_header": reference(bytes(16) + text, header_size=80, size=len(text)),
+        "cut_off": reference(text)[:-4],
+        "only_a_header": reference(b""),
+        "newer": reference(text, version=2),
+        "flags": reference(text, flags=1),
+        "metadata_outside": reference(text, header_size=2**32 - 1),
+        "wrapped": reference(text, header_size=2**32 - 64, size=len(text) + 128),
+        "names_twice": reference(text.replace(b'"b"', b'"a"')),
+        "no_outputs": reference(text.replace(b'"c"', b"")),
+        "no_record": reference(b'{"inputs":["a"],"outputs":["c"]}'),
+        "record_is_a_list": reference(b'{"record":[],"inputs":["a"],"outputs":["c"]}'),
+        "name_is_a_number": reference(text.replace(b'"a"', b"1")),
+        "nested": reference(b"[" * 500),
+        "not_utf8": reference(text.replace(b"e", b"\xff", 1)),
+        "empty": b"",
+    }
+
+
 def records() -> Mapping[str, bytes]:
     """Records by name, a slot a line."""
     slots = [
@@ -98,6 +129,7 @@ def main(folder: Path) -> None:
     texts = {"bytes": b"QUJDRA==", "broken": b"QUJD*A=="}
     for kind, seeds in {
         "blob": blobs(),
+        "reference": references(),
         "record": records(),
         "plan": plans(),
         "base64": texts,

@@ -10,10 +10,11 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
-#include "delegate/blob.h"
 #include "delegate/last_error.h"
+#include "delegate/payload.h"
 #include "delegate/raw_engine.h"
 #include "errors.h"
 #include "python_reference.h"
@@ -138,7 +139,26 @@ py::dict blob_to_dict(const Blob& blob) {
     return fields;
 }
 
-// The payload without its plan, and where that is: for those who only look.
+py::dict reference_to_dict(const PlanReference& reference) {
+    py::dict fields;
+    fields["metadata"] = reference.metadata;
+    fields["inputs"] = reference.inputs;
+    fields["outputs"] = reference.outputs;
+    fields["plan_key"] = reference.key();
+    fields["plan_size"] = reference.plan_size;
+    fields["plan_sha256"] = reference.plan_sha256;
+    return fields;
+}
+
+py::dict payload_to_dict(const Payload& payload) {
+    if (const auto* const reference = std::get_if<PlanReference>(&payload)) {
+        return reference_to_dict(*reference);
+    }
+    return blob_to_dict(std::get<Blob>(payload));
+}
+
+// The payload without its plan, and where that is in it (None for one that refers to a plan
+// elsewhere): for those who only look.
 py::tuple read_payload(const py::buffer& payload) {
     const py::buffer_info info = payload.request();
     if (info.itemsize != 1 || info.ndim != 1 || info.strides[0] != 1) {
@@ -147,16 +167,20 @@ py::tuple read_payload(const py::buffer& payload) {
             "memoryview(buffer).cast('B')");
     }
     const auto* const data = static_cast<const std::byte*>(info.ptr);
-    const Blob blob = parse_blob({data, static_cast<std::size_t>(info.size)});
+    const std::span bytes(data, static_cast<std::size_t>(info.size));
+    if (is_reference(bytes)) {
+        return py::make_tuple(reference_to_dict(parse_reference(bytes)), py::none());
+    }
+    const Blob blob = parse_blob(bytes);
     return py::make_tuple(blob_to_dict(blob), blob.plan.data() - data);
 }
 
 void register_delegate_engines(py::function open) {
     register_raw_engines([open = PythonReference(std::move(open))](
-                             const Blob& blob, std::shared_ptr<const Plan> plan) {
+                             const Payload& payload, std::shared_ptr<const Plan> plan) {
         return with_python([&]() -> std::shared_ptr<RawEngine> {
             return std::make_shared<PythonRawEngine>(
-                open.get()(blob_to_dict(blob), std::const_pointer_cast<Plan>(std::move(plan))));
+                open.get()(payload_to_dict(payload), std::const_pointer_cast<Plan>(std::move(plan))));
         });
     });
 }

@@ -38,7 +38,7 @@ def test_a_pt2_becomes_a_pte(command: Command, plain_pt2: Path, tmp_path: Path) 
     for name, line in zip(lacking, lines, strict=True):
         assert line.startswith("trt-export: engines of class trt_runtime.Engine lack")
         assert name in line
-        assert line.endswith("pip install -U 'trt-runtime>=0.3.0'")
+        assert line.endswith("pip install -U 'trt-runtime>=0.5.0'")
     result = json.loads(done.stdout)
     assert [file["path"] for file in result["files"]] == ["model.pte", "compiled.pt2"]
     assert [file["size"] for file in result["files"]] == [

@@ -91,7 +91,7 @@ def test_a_capability_that_is_missing_costs_something_and_has_a_remedy(
     assert main(["doctor"]) == 1
     lines = capsys.readouterr().out.splitlines()
     told = f"capability {lacking.name}: no, no method {lacking.method}(): {lacking.cost}"
-    assert lines[lines.index(told) + 1] == "  pip install -U 'trt-runtime>=0.3.0'"
+    assert lines[lines.index(told) + 1] == "  pip install -U 'trt-runtime>=0.5.0'"
     assert sum(line.startswith("capability ") and ": no," in line for line in lines) == 1
 
 

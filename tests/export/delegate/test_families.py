@@ -11,10 +11,10 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 from torch.export import ExportedProgram
 
 import trt_export
+from export.preparing import prepare
 from export.programs import plan_of
 from models import FAMILIES, Family
 from trt_export.engines.find import find_calls
-from trt_export.passes.prepare import prepare
 
 pytestmark = pytest.mark.filterwarnings("ignore:Mutation on a buffer in the model:UserWarning")
 

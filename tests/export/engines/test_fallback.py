@@ -52,7 +52,7 @@ def test_the_warning_names_capability_library_version_and_command() -> None:
         "trt-export: engines of class trt_runtime.Engine lack the capability metadata-only (no method"
         " serialize_metadata_only()), so to_edge reads each engine's record by serializing the whole engine in"
         f" base64; loaded is {library.path} (trt-runtime {trt_runtime.__version__}):"
-        " pip install -U 'trt-runtime>=0.3.0'"
+        " pip install -U 'trt-runtime>=0.5.0'"
     )
     assert plan.startswith("trt-export: ")
     assert "engine-tensor (no method serialized_engine_tensor())" in plan
@@ -99,7 +99,7 @@ def test_strict_mode_names_all_that_is_missing(monkeypatch: pytest.MonkeyPatch) 
     assert text.startswith("TRT_EXPORT_STRICT=1 allows no fallback: ")
     assert text.count("metadata-only") == text.count("engine-tensor") == 1
     assert "libtrt_runtime.so" in text
-    assert "pip install -U 'trt-runtime>=0.3.0'" in text
+    assert "pip install -U 'trt-runtime>=0.5.0'" in text
     announce_fallbacks([old("metadata-only", "engine-tensor")], NEEDED)
 
 

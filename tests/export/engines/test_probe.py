@@ -11,7 +11,14 @@ import trt_runtime
 from export.engines.standins import methods_of
 from export.programs import one_output_engine
 from trt_export.engines import probe as module
-from trt_export.engines.probe import CAPABILITIES, ENGINE_TENSOR, METADATA_ONLY, TRACING_MODE_REAL
+from trt_export.engines.probe import (
+    CAPABILITIES,
+    ENGINE_TENSOR,
+    METADATA_ONLY,
+    NAMED_DATA_DELEGATE,
+    PLAN_DIGEST,
+    TRACING_MODE_REAL,
+)
 from trt_export.errors import EngineObjectError
 
 
@@ -85,10 +92,21 @@ def test_all_accessors(monkeypatch: pytest.MonkeyPatch) -> None:
         tracing_mode=lambda: "real",
         serialize_metadata_only=list,
         serialized_engine_tensor=lambda: torch.ones(1),
+        plan_sha256=lambda: "0" * 64,
+        capabilities=lambda: ["named-data-delegate", "something newer"],
     )
     found = module.probe(engine)
-    assert found.names == {"tracing-mode-real", "metadata-only", "engine-tensor"}
+    assert found.names == {item.name for item in CAPABILITIES}
     assert found.missing == ()
+
+
+def test_a_library_says_itself_what_its_delegate_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_methods", {})
+    engine = methods_of(one_output_engine(), capabilities=lambda: ["record"])
+    found = module.probe(engine)
+    assert NAMED_DATA_DELEGATE not in found
+    (told,) = (item.found for item in found.missing if item.capability is NAMED_DATA_DELEGATE)
+    assert told == "capabilities() returns ['record']"
 
 
 def test_no_accessors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,11 +117,15 @@ def test_no_accessors(monkeypatch: pytest.MonkeyPatch) -> None:
         TRACING_MODE_REAL,
         METADATA_ONLY,
         ENGINE_TENSOR,
+        PLAN_DIGEST,
+        NAMED_DATA_DELEGATE,
     ]
     assert [item.found for item in found.missing] == [
         "no method tracing_mode()",
         "no method serialize_metadata_only()",
         "no method serialized_engine_tensor()",
+        "no method plan_sha256()",
+        "no method capabilities()",
     ]
 
 

@@ -1,6 +1,7 @@
 """Reading an engine: by its accessors where it has them, else by its whole state, and each part once."""
 
 import base64
+import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -195,4 +196,30 @@ def test_the_accessors_record_has_its_length_checked_too(length: int) -> None:
 
 
 def test_every_capability_has_a_reason_to_be_asked_for() -> None:
-    assert {item.method for item in CAPABILITIES} == {*ACCESSORS, "tracing_mode"}
+    assert {item.method for item in CAPABILITIES} == {
+        *ACCESSORS,
+        "plan_sha256",
+        "tracing_mode",
+        "capabilities",
+    }
+
+
+def test_an_engine_that_keeps_its_digest_is_not_read_for_it() -> None:
+    digest = "ab" * 32
+    counted = Counted((*ACCESSORS, "plan_sha256"), plan_sha256=lambda: digest)
+    assert [counted.reader.sha256(), counted.reader.sha256()] == [digest, digest]
+    assert counted.asked == ["plan_sha256"]
+
+
+def test_the_digest_of_an_older_engine_is_that_of_its_plan() -> None:
+    counted = Counted(ACCESSORS)
+    expected = hashlib.sha256(plan_of(counted.engine)).hexdigest()
+    assert [counted.reader.sha256(), counted.reader.sha256()] == [expected, expected]
+    assert counted.asked == ["serialized_engine_tensor"]
+
+
+@pytest.mark.parametrize("digest", [None, "", "0" * 63, "G" * 64, b"0" * 64])
+def test_a_digest_that_is_none_is_refused(digest: object) -> None:
+    counted = Counted((*ACCESSORS, "plan_sha256"), plan_sha256=lambda: digest)
+    with pytest.raises(EngineRecordError, match="must give 64 hex digits"):
+        counted.reader.sha256()

@@ -22,6 +22,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 import trt_export
 from export import programs
 from export.foreign.double import PICKLE, engine, execute, load_double, plan, record
+from export.preparing import prepare
 from trt_export.cli import main
 from trt_export.engines.expressions import evaluate
 from trt_export.engines.find import find_calls
@@ -35,7 +36,6 @@ from trt_export.errors import (
 )
 from trt_export.inspecting import Pt2Info
 from trt_export.passes.engine_op import is_execute_plan
-from trt_export.passes.prepare import prepare
 
 serializations = load_double(Path(os.environ["FOREIGN_LIBRARY"]))
 ACCESSORS = os.environ["FOREIGN_ACCESSORS"] == "1"

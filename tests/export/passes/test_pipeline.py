@@ -81,6 +81,7 @@ def test_our_own_passes_are_in_order() -> None:
     assert [item.name for item in Pipeline(PREPARE).passes] == [
         "find",
         "probe",
+        "choose-formats",
         "read-records",
         "validate",
         "read-plans",

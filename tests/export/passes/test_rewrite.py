@@ -1,12 +1,16 @@
 """The rewritten program: same signature, shapes and numbers; the source as it was."""
 
 import copy
+import gc
+import hashlib
+import weakref
 from typing import Any
 
 import pytest
 import torch
 from torch.export import Dim, ExportedProgram, export
 
+from export.preparing import prepare
 from export.programs import (
     Calls,
     execute,
@@ -18,8 +22,10 @@ from export.programs import (
     two_output_engine,
 )
 from trt_export.engines.read import EngineReader
+from trt_export.errors import LoweringError
+from trt_export.formats import BACKENDS
+from trt_export.passes import plan_store
 from trt_export.passes.engine_op import execute_plan, is_execute_plan
-from trt_export.passes.prepare import prepare
 
 
 def rewritten(program: ExportedProgram) -> ExportedProgram:
@@ -54,7 +60,8 @@ def test_numbers_are_the_same_at_every_size(running_op: None) -> None:
     program = export(
         MODEL, (torch.ones(2, 8), torch.zeros(2, 8)), dynamic_shapes=(({0: batch}, {0: batch}),)
     )
-    other = rewritten(program).module()
+    made = rewritten(program)
+    other = made.module()
     for size in (1, 2, 7, 16):
         x, y = torch.randn(size, 8), torch.randn(size, 8)
         for expected, found in zip(program.module()(x, y), other(x, y), strict=True):
@@ -71,7 +78,8 @@ def test_state_is_written_back_outside(running_op: None) -> None:
     program = export(
         Calls(step, engine=running_engine(), state=torch.zeros(2, 8)), (torch.ones(2, 8),)
     )
-    expected, found = copy.deepcopy(program).module(), rewritten(program).module()
+    made = rewritten(program)
+    expected, found = copy.deepcopy(program).module(), made.module()
     for _ in range(3):
         x = torch.randn(2, 8)
         torch.testing.assert_close(found(x), expected(x))
@@ -81,9 +89,7 @@ def test_state_is_written_back_outside(running_op: None) -> None:
 def test_shapes_and_names_stay() -> None:
     program = one_call()
     other = rewritten(program)
-    assert [line for line in shapes(other) if "trt_plan" not in line] == [
-        line for line in shapes(program) if not line.startswith("getitem")
-    ]
+    assert shapes(other) == [line for line in shapes(program) if not line.startswith("getitem")]
     assert other.range_constraints == program.range_constraints
     assert other.graph_signature.user_outputs == program.graph_signature.user_outputs
     assert other.graph_signature.user_inputs == ("inputs_0",)
@@ -108,12 +114,8 @@ def test_retracing_gives_the_shapes_of_the_source() -> None:
 
 def test_outputs_are_on_the_device_of_the_graph() -> None:
     (call,) = calls_of(rewritten(one_call()))
-    strings = list(call.args[2])
-    inputs, plan = (
-        [torch.empty(3, 8, device="meta")],
-        torch.empty(200, dtype=torch.uint8, device="meta"),
-    )
-    result = execute_plan(1)(inputs, plan, strings)
+    _, plan, backend, strings = call.args
+    result = execute_plan(1)([torch.empty(3, 8, device="meta")], plan, backend, list(strings))
     assert (result.device.type, tuple(result.shape), result.dtype) == (
         "meta",
         (3, 4),
@@ -132,7 +134,6 @@ def test_the_source_is_not_changed() -> None:
     assert [node.name for node in program.graph.nodes] == names
     assert [dict(node.meta) for node in program.graph.nodes] == metas
     program.validate()
-    assert len(rewritten(program).state_dict) == 1
 
 
 def test_weights_are_shared_with_the_source_not_copied() -> None:
@@ -146,17 +147,36 @@ def test_weights_are_shared_with_the_source_not_copied() -> None:
     assert other.state_dict["linear.weight"] is program.state_dict["linear.weight"]
 
 
-def test_the_engine_is_gone_and_its_plan_is_a_buffer() -> None:
-    program = one_call()
-    other = rewritten(program)
+def test_the_engine_is_gone_and_its_plan_goes_by_the_key_of_its_content() -> None:
+    other = rewritten(one_call())
     assert other.constants == {}
+    assert other.state_dict == {}
     assert all("obj" not in node.name for node in other.graph.nodes)
     (call,) = calls_of(other)
-    inputs, plan, record = call.args
+    inputs, key, backend, record = call.args
     assert [node.name for node in inputs] == ["relu"]
-    target = other.graph_signature.inputs_to_buffers[plan.name]
-    assert bytes(other.state_dict[target].numpy()) == rtx_plan()
+    assert key == f"trt-plan-sha256-{hashlib.sha256(rtx_plan()).hexdigest()}"
+    assert bytes(plan_store.find(key).data) == rtx_plan()
+    assert backend in BACKENDS.values()
     assert all(isinstance(text, str) and len(text) < 1000 for text in record)
+
+
+def test_a_plan_is_stored_as_long_as_someone_holds_it() -> None:
+    held = one_output_engine(rtx_plan(300, seed=77))
+    program = one_call(held)
+    first, second = rewritten(program), rewritten(program)
+    key = calls_of(first)[0].args[1]
+    reference = weakref.ref(plan_store.find(key))
+    del first
+    gc.collect()
+    assert reference() is plan_store.find(key)
+    del second
+    gc.collect()
+    assert reference() is None
+    with pytest.raises(
+        LoweringError, match=f"expected the plan '{key}'.*lower the compiled program"
+    ):
+        plan_store.find(key)
 
 
 def test_names_that_shadow_builtins_stay() -> None:
@@ -168,17 +188,7 @@ def test_names_that_shadow_builtins_stay() -> None:
     for node in program.graph.nodes:
         if node.name == "sum_1":
             node.name = "sum"
-    assert [line.split()[0] for line in shapes(rewritten(program))][2] == "sum"
-
-
-def test_a_program_may_have_buffers_of_the_names_that_are_added() -> None:
-    model = Calls(
-        lambda self, x: execute([x + self.trt_plan_0], self.engine)[0],
-        engine=one_output_engine(),
-        trt_plan_0=torch.ones(8),
-    )
-    other = rewritten(export(model, (torch.ones(2, 8),)))
-    assert set(other.state_dict) == {"trt_plan_0", "trt_plan_0_"}
+    assert [line.split()[0] for line in shapes(rewritten(program))][1] == "sum"
 
 
 def test_an_engine_used_twice_is_read_once_and_stored_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,12 +205,10 @@ def test_an_engine_used_twice_is_read_once_and_stored_once(monkeypatch: pytest.M
     )
     program = export(model, (torch.ones(2, 8),))
     methods = prepare({"a": program, "b": program})
-    assert len(asked) == len(set(asked)) <= 2
-    pointers = {
-        value.data_ptr() for other in methods.values() for value in other.state_dict.values()
-    }
-    assert len(pointers) == 1
-    assert [len(other.state_dict) for other in methods.values()] == [2, 2]
+    assert len(asked) == len(set(asked)) <= 3
+    keys = [call.args[1] for other in methods.values() for call in calls_of(other)]
+    assert len(keys) == 4
+    assert len(set(keys)) == 1
 
 
 def test_duplicated_inputs_become_distinct_nodes() -> None:
@@ -235,5 +243,4 @@ def test_an_engine_held_as_attribute_of_the_graph_module() -> None:
     assert not any(node.op == "get_attr" for node in other.graph.nodes)
     assert not hasattr(other.graph_module, "held")
     (new,) = calls_of(other)
-    target = other.graph_signature.inputs_to_buffers[new.args[1].name]
-    assert bytes(other.state_dict[target].numpy()) == plan_of(held)
+    assert bytes(plan_store.find(new.args[1]).data) == plan_of(held)

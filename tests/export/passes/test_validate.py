@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.export import ExportedProgram, export
 
+from export.preparing import prepare
 from export.programs import (
     Calls,
     binding,
@@ -28,7 +29,6 @@ from trt_export.errors import (
     OutputAllocatorError,
     TrtExportError,
 )
-from trt_export.passes.prepare import prepare
 
 
 def with_engine(

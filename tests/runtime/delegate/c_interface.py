@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,17 @@ class COwner(ctypes.Structure):
     _fields_ = (("release", Release), ("context", ctypes.c_void_p))
 
 
+class CBuffer(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_void_p), ("size", ctypes.c_size_t), ("owner", COwner))
+
+
+Find = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(CBuffer))
+
+
+class CData(ctypes.Structure):
+    _fields_ = (("find", Find), ("context", ctypes.c_void_p))
+
+
 class CResizer(ctypes.Structure):
     _fields_ = (("resize", Resize), ("context", ctypes.c_void_p))
 
@@ -50,10 +61,22 @@ class CMessage(ctypes.Structure):
 
 
 class Delegate:
-    """A delegate made of a payload; `released` counts how often its memory was given back."""
+    """A delegate made of a payload and the program's named data.
 
-    def __init__(self, payload: bytes, message_size: int = MESSAGE_SIZE) -> None:
+    `released` counts how often memory was given back: once for the payload, and once for each piece of named data that
+    was found.
+    """
+
+    def __init__(
+        self,
+        payload: bytes,
+        message_size: int = MESSAGE_SIZE,
+        named_data: Mapping[str, bytes] | None = None,
+    ) -> None:
         self.released = 0
+        self._named_data = {key: ctypes.c_char_p(data) for key, data in (named_data or {}).items()}
+        self._sizes = {key: len(data) for key, data in (named_data or {}).items()}
+        self._find = Find(self._find_data)
         self._payload = payload
         self._release = Release(self._count)
         self._text = ctypes.create_string_buffer(max(message_size, 1))
@@ -63,9 +86,18 @@ class Delegate:
             ctypes.c_char_p(payload),
             ctypes.c_size_t(len(payload)),
             COwner(self._release, None),
+            CData(self._find, None),
             ctypes.byref(self._handle),
             self._message,
         )
+
+    def _find_data(self, context: Any, key: bytes, found: Any) -> int:
+        data = self._named_data.get(key.decode())
+        if data is None:
+            return 1
+        address = ctypes.cast(data, ctypes.c_void_p).value
+        found[0] = CBuffer(address, self._sizes[key.decode()], COwner(self._release, None))
+        return 0
 
     def _count(self, context: Any) -> None:
         self.released += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import hashlib
 import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,7 @@ compiler._warnings = sys.modules["executorch.exir._warnings"] = types.SimpleName
 """
 
 HEADER = struct.Struct("<4sIIIQ8s")
+REFERENCE = struct.Struct("<4sHHIIQ32s8x")
 # c10/core/ScalarType.h
 NUMBERS: Mapping[torch.dtype, int] = {
     torch.uint8: 0,
@@ -136,6 +138,40 @@ def payload_of(
     )
 
 
+def reference_of(
+    plan: bytes,
+    record: Mapping[str, Any],
+    *,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    **fields: Any,
+) -> tuple[bytes, dict[str, bytes]]:
+    """A payload that refers to its plan, and the named data; `fields` replace those of its record."""
+    info = trt_runtime.Engine.from_plan(plan, record).info
+    data = {
+        "record": {**info.to_mapping(), **fields},
+        "inputs": [b.name for b in info.inputs] if inputs is None else inputs,
+        "outputs": [b.name for b in info.outputs] if outputs is None else outputs,
+    }
+    digest = hashlib.sha256(plan).digest()
+    payload = refer(json.dumps(data).encode(), plan_size=len(plan), digest=digest)
+    return payload, {f"trt-plan-sha256-{digest.hex()}": plan}
+
+
+def refer(metadata: bytes, magic: bytes = b"TRTN", **header: Any) -> bytes:
+    """The header before the metadata; `header` overrides fields of it."""
+    fields = {
+        "version": 1,
+        "flags": 0,
+        "header_size": REFERENCE.size,
+        "size": len(metadata),
+        "plan_size": 0,
+        "digest": bytes(32),
+        **header,
+    }
+    return REFERENCE.pack(magic, *fields.values()) + metadata
+
+
 def frame(text: bytes, plan: bytes, magic: bytes = b"TR01") -> bytes:
     """The header before metadata and plan."""
     start = -(-(HEADER.size + len(text)) // 16) * 16
@@ -146,6 +182,7 @@ def frame(text: bytes, plan: bytes, magic: bytes = b"TR01") -> bytes:
 def opened(payload: bytes) -> DelegateEngine:
     """What the native delegate opens for a payload."""
     fields, start = _native.read_payload(payload)
+    assert start is not None
     return DelegateEngine(fields, _native.share_plan(payload[start:]))
 
 

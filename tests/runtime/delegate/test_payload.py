@@ -214,7 +214,8 @@ def test_an_input_behind_an_output() -> None:
 
 def read(payload: bytes) -> Any:
     fields, start = _native.read_payload(payload)
-    return info_from_payload(fields, "onnxruntime", len(payload) - start)
+    assert start is not None
+    return info_from_payload(fields, "onnxruntime", len(payload) - start).info
 
 
 def test_bindings_that_are_not_those_of_the_record() -> None:

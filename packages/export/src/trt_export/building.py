@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from trt_export.errors import FileFormatError, TrtExportError, UsageError
 from trt_export.files.atomic import check_writable, write_files
+from trt_export.files.head import read_head
 from trt_export.files.pt2 import FOREIGN_CLASS, read_pt2
 from trt_export.files.pte import is_pte
-from trt_export.inspecting import read_head
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram

@@ -23,7 +23,7 @@ from trt_export.delegate.held_outputs import hold_outputs, release_outputs
 from trt_export.delegate.partitioner import EnginePartitioner
 from trt_export.errors import LoweringError
 from trt_export.files.atomic import check_writable, write_files
-from trt_export.passes.formats import Format
+from trt_export.formats import Format
 from trt_export.passes.pipeline import Pass, Pipeline
 from trt_export.passes.prepare import PREPARE, Lowering
 from trt_export.symbols import only_symbols
@@ -99,7 +99,6 @@ class EdgeLowering(Lowering):
     transform_passes: Any = None
     constant_methods: dict[str, Any] | None = None
     compile_config: EdgeCompileConfig | None = None
-    data_file: str | None = None
     manager: EdgeProgramManager | None = None
     held: dict[str, int] = field(default_factory=dict)
 
@@ -107,16 +106,6 @@ class EdgeLowering(Lowering):
         """The methods as ExecuTorch has them now."""
         assert self.manager is not None
         return {method: self.manager.exported_program(method) for method in self.programs}
-
-
-def _check_formats(state: EdgeLowering) -> None:
-    inline = TensorRTBackend.__name__ in state.backends.values()
-    if state.data_file is not None and inline:
-        raise LoweringError(
-            f"data_file {state.data_file!r}: expected plans in named data, found an engine whose plan goes into the"
-            " delegate's payload (format tr01); leave data_file out, or install a trt-runtime that reads named data"
-            " (pip install -U 'trt-runtime>=0.5.0')"
-        )
 
 
 def _lower(state: EdgeLowering) -> None:
@@ -155,8 +144,7 @@ def _keep_state(state: EdgeLowering) -> None:
 
 PASSES: tuple[Pass[EdgeLowering], ...] = (
     *PREPARE,
-    Pass("check-formats", _check_formats, after=("probe",)),
-    Pass("lower", _lower, after=("rewrite", "check-formats")),
+    Pass("lower", _lower, after=("rewrite",)),
     Pass("hold-outputs", _hold_outputs, after=("lower",)),
     Pass("partition", _partition, after=("hold-outputs",)),
     Pass("release-outputs", _release_outputs, after=("hold-outputs", "partition")),
@@ -220,7 +208,9 @@ def _check_backends() -> None:
 
 def _check_data_file(name: str | None) -> None:
     """The name becomes a file's, and goes into the `.pte`."""
-    if name is not None and (Path(name).name != name or not name.isprintable()):
+    if name is not None and (
+        name in ("", "..") or Path(name).name != name or not name.isprintable()
+    ):
         raise LoweringError(
             f"data_file: expected the name of a file without folder and ending, such as 'plans', found {name!r:.80}"
         )

@@ -23,7 +23,8 @@ namespace et = executorch::runtime;
 using executorch::aten::SizesType;
 using executorch::aten::Tensor;
 
-constexpr const char* kBackendId = "TensorRTBackend";
+constexpr const char* kReferenceBackend = "TrtRuntimeBackend";  // plans in named data
+constexpr const char* kInlineBackend = "TensorRTBackend";       // plans in payloads
 constexpr std::size_t kMessageSize = 2048;
 
 et::Error to_error(const TrtDelegateStatus status) {
@@ -60,8 +61,30 @@ et::Error refuse(const std::size_t argument, const char* const expected, const c
     std::snprintf(message.data(), message.size(), "delegate, argument %zu: expected %s, found %s",
                   argument, expected, found);
     trt_delegate_refuse(message.data());
-    ET_LOG(Error, "%s: %s", kBackendId, message.data());
+    ET_LOG(Error, "trt-runtime: %s", message.data());
     return et::Error::InvalidArgument;
+}
+
+// Hands a buffer of ExecuTorch's over: ours from here on, and unmapped as soon as nothing reads it
+// any more.
+TrtDelegateOwner own(et::FreeableBuffer&& buffer) {
+    auto owned = std::make_unique<et::FreeableBuffer>(std::move(buffer));
+    return {[](void* const context) {
+                const std::unique_ptr<et::FreeableBuffer> freed(
+                    static_cast<et::FreeableBuffer*>(context));
+            },
+            owned.release()};
+}
+
+int find_data(void* const context, const char* const key, TrtDelegateBuffer* const found) {
+    const auto* const map = static_cast<const et::NamedDataMap*>(context);
+    if (map == nullptr) return 1;
+    et::Result<et::FreeableBuffer> data = map->get_data(key);
+    if (!data.ok()) return 1;
+    found->data = data->data();
+    found->size = data->size();
+    found->owner = own(std::move(*data));
+    return 0;
 }
 
 int resize(void* const context, const std::size_t argument, const std::int32_t* const sizes,
@@ -77,29 +100,26 @@ int resize(void* const context, const std::size_t argument, const std::int32_t* 
     return 0;
 }
 
-class TensorRTBackend final : public et::BackendInterface {
+// Both delegates: a payload says by its magic which of the two forms it has.
+class Backend final : public et::BackendInterface {
   public:
     // Always, so that a program without what it needs gets the message of `init`.
     bool is_available() const override { return true; }
 
     et::Result<et::DelegateHandle*> init(
-        et::BackendInitContext& /*context*/, et::FreeableBuffer* const processed,
+        et::BackendInitContext& context, et::FreeableBuffer* const processed,
         et::ArrayRef<et::CompileSpec> /*compile_specs*/) const override {
-        // Ours from here on: a mapped payload is unmapped as soon as nothing reads it any more.
-        auto payload = std::make_unique<et::FreeableBuffer>(std::move(*processed));
-        const void* const data = payload->data();
-        const std::size_t size = payload->size();
-        const TrtDelegateOwner owner{[](void* const context) {
-                                         const std::unique_ptr<et::FreeableBuffer> owned(
-                                             static_cast<et::FreeableBuffer*>(context));
-                                     },
-                                     payload.release()};
+        const void* const payload = processed->data();
+        const std::size_t size = processed->size();
+        const auto* const named_data = context.get_named_data_map();
+        const TrtDelegateData data{&find_data, const_cast<et::NamedDataMap*>(named_data)};
         std::array<char, kMessageSize> message{};
         TrtDelegate* delegate = nullptr;
         const TrtDelegateStatus status =
-            trt_delegate_open(data, size, owner, &delegate, {message.data(), message.size()});
+            trt_delegate_open(payload, size, own(std::move(*processed)), data, &delegate,
+                              {message.data(), message.size()});
         if (status != TRT_DELEGATE_OK) {
-            ET_LOG(Error, "%s: %s", kBackendId, message.data());
+            ET_LOG(Error, "trt-runtime: %s", message.data());
             return to_error(status);
         }
         return delegate;
@@ -127,7 +147,7 @@ class TensorRTBackend final : public et::BackendInterface {
         const TrtDelegateStatus status =
             trt_delegate_execute(static_cast<TrtDelegate*>(handle), tensors.data(), tensors.size(),
                                  {&resize, &arguments}, {message.data(), message.size()});
-        if (status != TRT_DELEGATE_OK) ET_LOG(Error, "%s: %s", kBackendId, message.data());
+        if (status != TRT_DELEGATE_OK) ET_LOG(Error, "trt-runtime: %s", message.data());
         return to_error(status);
     }
 
@@ -146,26 +166,29 @@ void log_without_python(et_timestamp_t /*timestamp*/, et_pal_log_level_t /*level
     std::fprintf(stderr, "[%s:%zu] %s\n", file, line, message);
 }
 
-et::Error register_backend(TensorRTBackend& backend) {
-    const et::Error error = et::register_backend({kBackendId, &backend});
-    if (error == et::Error::Ok) {
-        // ExecuTorch would remark there that its bindings had a log of their own. The GIL is held.
-        std::streambuf* const buffer = std::cerr.rdbuf(nullptr);
-        et::register_pal(et::PalImpl::create(&log_without_python, __FILE__));
-        std::cerr.rdbuf(buffer);
-    }
-    return error;
+// Registers a backend under a name. 0: it is registered, now or before; 1: another library has
+// registered one of the same name; 2: ExecuTorch refused it (its registry is full).
+int register_as(const char* const name, Backend& backend) {
+    const et::BackendInterface* const known = et::get_backend_class(name);
+    if (known == &backend) return 0;
+    if (known != nullptr) return 1;
+    return et::register_backend({name, &backend}) == et::Error::Ok ? 0 : 2;
+}
+
+void keep_log_out_of_python() {
+    // ExecuTorch would remark there that its bindings had a log of their own. The GIL is held.
+    std::streambuf* const buffer = std::cerr.rdbuf(nullptr);
+    et::register_pal(et::PalImpl::create(&log_without_python, __FILE__));
+    std::cerr.rdbuf(buffer);
 }
 
 }  // namespace
 
-// Registers the backend in the ExecuTorch of this process. 0: it is registered, now or before; 1:
-// another library has registered one of the same name; 2: ExecuTorch refused it (its registry is
-// full).
-extern "C" TRT_DELEGATE_API int trt_delegate_register() {
-    static TensorRTBackend backend;
-    const et::BackendInterface* const known = et::get_backend_class(kBackendId);
-    if (known == &backend) return 0;
-    if (known != nullptr) return 1;
-    return register_backend(backend) == et::Error::Ok ? 0 : 2;
+// Registers the delegate in the ExecuTorch of this process, under the one or the other name, and
+// says what `register_as` does.
+extern "C" TRT_DELEGATE_API int trt_delegate_register(const int is_inline) {
+    static Backend backend;
+    static const bool is_quiet = (keep_log_out_of_python(), true);
+    static_cast<void>(is_quiet);
+    return register_as(is_inline != 0 ? kInlineBackend : kReferenceBackend, backend);
 }

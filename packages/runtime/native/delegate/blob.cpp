@@ -1,18 +1,17 @@
 #include "blob.h"
 
 #include <algorithm>
-#include <limits>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "../little_endian.h"
+#include "json_fields.h"
 
 namespace trt_runtime {
 namespace {
 
-using Json = nlohmann::json;
+using payload::as_text, payload::Fields, payload::Json, payload::refuse, payload::shown,
+    payload::text;
 
 constexpr std::size_t kHeaderSize = 32;
 constexpr std::size_t kAlignment = 16;
@@ -20,50 +19,6 @@ constexpr std::string_view kMagic = "TR01";
 constexpr std::string_view kMagicAliased = "TR02";
 // What a writer that leaves an alias's kind out means: the only one that TensorRT itself enforces.
 constexpr std::string_view kDefaultAlias = "kv_cache_update";
-// ExecuTorch's tensors have at most 16 dimensions (kTensorDimensionLimit).
-constexpr std::size_t kMaxRank = 16;
-constexpr std::string_view kMend = "; the file is damaged or from another version, lower it again";
-
-template <typename... Parts>
-[[noreturn]] void refuse(const Parts&... parts) {
-    std::string message = "delegate payload: ";
-    (message.append(parts), ...);
-    throw BlobError(message.append(kMend));
-}
-
-std::string text(const std::uint64_t value) { return std::to_string(value); }
-
-std::string cut(std::string message, const std::size_t length) {
-    if (message.size() > length) message.replace(length, std::string::npos, "...");
-    return message;
-}
-
-// What a parser quotes of the file is the file's bytes: no text until they are.
-std::string printable(std::string message) {
-    constexpr char kFirst = ' ';
-    constexpr char kLast = '~';
-    std::replace_if(
-        message.begin(), message.end(),
-        [](const char letter) { return letter < kFirst || letter > kLast; }, '?');
-    return message;
-}
-
-// A value in a message must not be as long as the file, nor bytes that a terminal obeys. Lists and
-// objects are only named: printing them is recursive, and a file may nest them as deeply as it
-// likes.
-std::string shown(const Json& value) {
-    constexpr std::size_t kMaxShown = 60;
-    if (value.is_structured()) {
-        return std::string(value.type_name()) + " of " + text(value.size()) + " items";
-    }
-    return cut(value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace),
-               kMaxShown);
-}
-
-std::string_view as_text(const std::span<const std::byte> bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 struct Parts {
     bool aliased;
     std::span<const std::byte> metadata;
@@ -99,85 +54,6 @@ Parts split(const std::span<const std::byte> payload) {
     return {magic == kMagicAliased, payload.subspan(metadata_offset, metadata_size),
             payload.subspan(plan_offset)};
 }
-
-// One object of the metadata; `where` begins the messages.
-class Fields {
-  public:
-    Fields(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
-        if (!object.is_object()) refuse(where_, ": expected an object, found ", shown(object));
-    }
-
-    std::string string(const char* const key,
-                       const std::optional<std::string_view> absent = std::nullopt) const {
-        const Json* const value = find(key, absent.has_value());
-        if (value == nullptr) return std::string(*absent);
-        if (!value->is_string()) wrong(key, "a text", *value);
-        return value->get<std::string>();
-    }
-
-    bool boolean(const char* const key, const std::optional<bool> absent = std::nullopt) const {
-        const Json* const value = find(key, absent.has_value());
-        if (value == nullptr) return *absent;
-        if (!value->is_boolean()) wrong(key, "true or false", *value);
-        return value->get<bool>();
-    }
-
-    std::int64_t device(const char* const key, const std::int64_t absent) const {
-        constexpr std::int64_t kMaxDevice = 9999;  // as in the record
-        const Json* const value = find(key, /*optional=*/true);
-        if (value == nullptr) return absent;
-        const auto number = integer(*value);
-        if (!number || *number < -1 || *number > kMaxDevice) {
-            wrong(key, "-1 or the number of a GPU", *value);
-        }
-        return *number;
-    }
-
-    const Json& list(const char* const key, const bool optional = false) const {
-        static const Json kEmpty = Json::array();
-        const Json* const value = find(key, optional);
-        if (value == nullptr) return kEmpty;
-        if (!value->is_array()) wrong(key, "a list", *value);
-        return *value;
-    }
-
-    std::vector<std::int64_t> shape(const char* const key) const {
-        std::vector<std::int64_t> sizes;
-        const Json& items = list(key);
-        if (items.size() > kMaxRank) wrong(key, "at most 16 dimensions", items);
-        for (const Json& item : items) {
-            const auto size = integer(item);
-            if (!size || *size < -1) wrong(key, "sizes or -1", item);
-            sizes.push_back(*size);
-        }
-        return sizes;
-    }
-
-  private:
-    const Json* find(const char* const key, const bool optional) const {
-        const auto found = object_.find(key);
-        if (found != object_.end()) return &*found;
-        if (!optional) refuse(where_, ": expected the field '", key, "', found none");
-        return nullptr;
-    }
-
-    [[noreturn]] void wrong(const char* const key, const char* const expected,
-                            const Json& found) const {
-        refuse(where_, ": field '", key, "': expected ", expected, ", found ", shown(found));
-    }
-
-    static std::optional<std::int64_t> integer(const Json& value) {
-        if (value.is_number_unsigned() &&
-            value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) {
-            return std::nullopt;
-        }
-        if (!value.is_number_integer()) return std::nullopt;
-        return value.get<std::int64_t>();
-    }
-
-    const Json& object_;
-    const std::string where_;
-};
 
 std::vector<BlobBinding> read_bindings(const Json& items) {
     std::vector<BlobBinding> bindings;
@@ -220,8 +96,6 @@ std::vector<AliasedIo> read_aliases(const Json& items, const Blob& blob) {
 
 }  // namespace
 
-BlobError::~BlobError() = default;
-
 std::size_t Blob::inputs() const noexcept {
     return static_cast<std::size_t>(
         std::count_if(bindings.begin(), bindings.end(),
@@ -230,14 +104,7 @@ std::size_t Blob::inputs() const noexcept {
 
 Blob parse_blob(const std::span<const std::byte> payload) {
     const Parts parts = split(payload);
-    Json metadata;
-    try {
-        metadata = Json::parse(as_text(parts.metadata));
-    } catch (const Json::exception& error) {
-        constexpr std::size_t kMaxReason = 200;
-        refuse("expected metadata in JSON, found something else (",
-               cut(printable(error.what()), kMaxReason), ")");
-    }
+    const Json metadata = payload::parse_json(parts.metadata);
     const Fields fields(metadata, "metadata");
     Blob blob;
     blob.bindings = read_bindings(fields.list("io_bindings"));

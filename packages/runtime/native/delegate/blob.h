@@ -3,24 +3,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "../export.h"
 #include "../record.h"
+#include "blob_error.h"
 
 // The payload of a delegate: `TR01`, or `TR02` if outputs alias inputs. The layout is the one in
 // use in the field (the ExecuTorch backend of torch-tensorrt): a header of 32 bytes, little-endian
 // `<4sIIIQ8s` (magic, metadata offset, metadata size, engine offset, engine size, reserved), the
 // metadata as JSON, and the plan at a multiple of 16. No header of torch is needed here.
 namespace trt_runtime {
-
-class TRT_RUNTIME_API BlobError : public std::runtime_error {
-  public:
-    using std::runtime_error::runtime_error;
-    ~BlobError() override;
-};
 
 struct BlobBinding {
     std::string name;

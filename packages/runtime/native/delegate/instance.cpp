@@ -75,19 +75,39 @@ bool has_sizes(const TrtDelegateTensor& tensor, const RawEngine::Sizes& sizes) {
     return std::equal(sizes.begin(), sizes.end(), tensor.sizes, tensor.sizes + tensor.rank);
 }
 
+std::shared_ptr<const Plan> find_plan(const PlanReference& reference, const FindPlan& find) {
+    const std::optional<OwnedBytes> found = find(reference.key());
+    if (!found) {
+        throw BlobError("delegate: expected the plan '" + reference.key() +
+                        "' in the program's named data, found none; if it is in a data file "
+                        "(.ptd), give that too: trt_runtime.load(program, data=file)");
+    }
+    const std::size_t size = found->bytes.size();
+    TRT_RUNTIME_CHECK(PlanError, size == reference.plan_size, "delegate: expected a plan of ",
+                      reference.plan_size, " bytes in the program's named data, found ", size,
+                      "; the file is damaged or the data file is another program's");
+    return std::make_shared<const Plan>(found->bytes.data(), size, found->owner);
+}
+
 }  // namespace
 
-DelegateInstance::DelegateInstance(const std::span<const std::byte> payload,
-                                   std::shared_ptr<const void> owner) {
-    const Blob blob = parse_blob(payload);
-    inputs_ = blob.inputs();
-    outputs_ = blob.bindings.size() - inputs_;
+DelegateInstance::DelegateInstance(const OwnedBytes& payload, const FindPlan& find) {
     const OpenRawEngine open = find_raw_engines();
     TRT_RUNTIME_CHECK(ExecutorUnavailableError, open != nullptr,
                       "delegate: expected the executors of trt_runtime, found none; import "
                       "trt_runtime in this process");
-    engine_ = open(
-        blob, std::make_shared<const Plan>(blob.plan.data(), blob.plan.size(), std::move(owner)));
+    if (is_reference(payload.bytes)) {
+        const PlanReference reference = parse_reference(payload.bytes);
+        inputs_ = reference.inputs.size();
+        outputs_ = reference.outputs.size();
+        engine_ = open(reference, find_plan(reference, find));
+    } else {
+        const Blob blob = parse_blob(payload.bytes);
+        inputs_ = blob.inputs();
+        outputs_ = blob.bindings.size() - inputs_;
+        engine_ = open(blob, std::make_shared<const Plan>(blob.plan.data(), blob.plan.size(),
+                                                          payload.owner));
+    }
 }
 
 void DelegateInstance::execute(const std::span<const TrtDelegateTensor> arguments,

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "interface.h"
@@ -16,11 +18,20 @@ namespace trt_runtime {
 // Whether a call is in an instance, and whether another one has come meanwhile.
 enum class Use : std::uint8_t { kFree, kBusy, kDisturbed };
 
+// Bytes and who keeps them alive.
+struct OwnedBytes {
+    std::span<const std::byte> bytes;
+    std::shared_ptr<const void> owner;
+};
+
+// Finds a plan by its key in the program's named data.
+using FindPlan = std::function<std::optional<OwnedBytes>(const std::string& key)>;
+
 // One delegate of one loaded method.
 class DelegateInstance {
   public:
     // Throws BlobError, PlanError, RecordError or ExecutorUnavailableError.
-    DelegateInstance(std::span<const std::byte> payload, std::shared_ptr<const void> owner);
+    DelegateInstance(const OwnedBytes& payload, const FindPlan& find);
 
     // Throws InputError, BusyError, or what the engine throws.
     void execute(std::span<const TrtDelegateTensor> arguments, const TrtDelegateResizer& resizer);

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "../errors.h"
@@ -20,7 +22,8 @@ struct TrtDelegate : trt_runtime::DelegateInstance {
 namespace {
 
 using trt_runtime::BlobError, trt_runtime::BusyError, trt_runtime::ExecutorUnavailableError,
-    trt_runtime::InputError, trt_runtime::PlanError, trt_runtime::RecordError;
+    trt_runtime::InputError, trt_runtime::OwnedBytes, trt_runtime::PlanError,
+    trt_runtime::RecordError;
 
 thread_local trt_runtime::DelegateError last_error;
 
@@ -66,18 +69,28 @@ TrtDelegateStatus guarded(const TrtDelegateStatus otherwise, const TrtDelegateMe
     }
 }
 
+OwnedBytes owned(const void* const data, const std::size_t size, const TrtDelegateOwner& owner) {
+    return {std::span(static_cast<const std::byte*>(data), size),
+            std::shared_ptr<const void>(owner.context,
+                                        [release = owner.release](const void* const context) {
+                                            release(const_cast<void*>(context));
+                                        })};
+}
+
 }  // namespace
 
 TrtDelegateStatus trt_delegate_open(const void* const payload, const size_t size,
-                                    const TrtDelegateOwner owner, TrtDelegate** const delegate,
+                                    const TrtDelegateOwner owner, const TrtDelegateData data,
+                                    TrtDelegate** const delegate,
                                     const TrtDelegateMessage message) {
     return guarded(TRT_DELEGATE_INCOMPATIBLE, message, [&] {
-        const std::shared_ptr<const void> keeper(
-            owner.context, [release = owner.release](const void* const context) {
-                release(const_cast<void*>(context));
-            });
-        const std::span bytes(static_cast<const std::byte*>(payload), size);
-        *delegate = std::make_unique<TrtDelegate>(bytes, keeper).release();
+        const OwnedBytes bytes = owned(payload, size, owner);
+        const auto find = [&](const std::string& key) -> std::optional<OwnedBytes> {
+            TrtDelegateBuffer found{};
+            if (data.find(data.context, key.c_str(), &found) != 0) return std::nullopt;
+            return owned(found.data, found.size, found.owner);
+        };
+        *delegate = std::make_unique<TrtDelegate>(bytes, find).release();
     });
 }
 

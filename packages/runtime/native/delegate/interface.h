@@ -36,6 +36,20 @@ typedef struct {
     void* context;
 } TrtDelegateOwner;
 
+/* A piece of the program's named data, and its owner. */
+typedef struct {
+    const void* data;
+    size_t size;
+    TrtDelegateOwner owner;
+} TrtDelegateBuffer;
+
+/* The program's named data: `find` is not 0 if there is nothing under the key. It is only called
+   during `open`. */
+typedef struct {
+    int (*find)(void* context, const char* key, TrtDelegateBuffer* found);
+    void* context;
+} TrtDelegateData;
+
 /* Gives the output with the index `argument` new sizes (of its own rank) and tells where its data
    is now. Not 0 if the caller has no room for them. */
 typedef struct {
@@ -51,9 +65,10 @@ typedef struct {
 
 typedef struct TrtDelegate TrtDelegate;
 
-/* Makes a delegate of a payload (TR01 or TR02). Takes over `owner`, also when it fails. */
+/* Makes a delegate of a payload (TRTN, TR01 or TR02). Takes over `owner`, also when it fails. */
 TRT_DELEGATE_API TrtDelegateStatus trt_delegate_open(const void* payload, size_t size,
-                                                     TrtDelegateOwner owner, TrtDelegate** delegate,
+                                                     TrtDelegateOwner owner, TrtDelegateData data,
+                                                     TrtDelegate** delegate,
                                                      TrtDelegateMessage message);
 
 /* Runs it on inputs and outputs, in the order of the payload. Outputs are resized first. */

@@ -9,7 +9,7 @@
 
 #include "../export.h"
 #include "../plan.h"
-#include "blob.h"
+#include "payload.h"
 
 namespace trt_runtime {
 
@@ -51,7 +51,8 @@ class TRT_RUNTIME_API RawEngine {
 
 // Deserializes a plan; the plan is alive during the call, and as long as the engine keeps it.
 using OpenRawEngine =
-    std::function<std::shared_ptr<RawEngine>(const Blob& blob, std::shared_ptr<const Plan> plan)>;
+    std::function<std::shared_ptr<RawEngine>(
+    const Payload& payload, std::shared_ptr<const Plan> plan)>;
 
 // Sets what opens the engines of delegates; a later one replaces it.
 TRT_RUNTIME_API void register_raw_engines(OpenRawEngine open);

@@ -1,6 +1,7 @@
 """TensorRT (or ONNX Runtime) engines as PyTorch objects: hold, save, trace and run them."""
 
 from .errors import (
+    DelegateNameTakenError,
     ExecutionError,
     ExecutorUnavailableError,
     InputError,
@@ -31,6 +32,7 @@ __version__: str = _native.build_info()["version"]
 __all__ = [
     "AliasedIO",
     "Binding",
+    "DelegateNameTakenError",
     "Engine",
     "EngineInfo",
     "ExecutionError",

@@ -105,6 +105,9 @@ def _add_command(
     )
     command.set_defaults(run=run)
     command.add_argument("program", type=Path, metavar="MODEL.pte", help="the program")
+    command.add_argument(
+        "--data", type=Path, metavar="PLANS.ptd", help="its data file, if it was written with one"
+    )
     command.add_argument("--json", action="store_true", help="write JSON to stdout")
     return command
 
@@ -139,7 +142,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"--output: expected a place in a folder that is there, found {arguments.output}"
         )
-    outputs = load(arguments.program).run(inputs, arguments.method)
+    outputs = load(arguments.program, arguments.data).run(inputs, arguments.method)
     facts = [_describe(index, output) for index, output in enumerate(outputs)]
     if arguments.output is not None:
         write_arrays(arguments.output, outputs)
@@ -174,7 +177,7 @@ def _describe(index: int, output: Any) -> dict[str, Any]:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    found = check(arguments.program)
+    found = check(arguments.program, arguments.data)
     lines = [line for index, delegate in enumerate(found) for line in _lines(index, delegate)]
     _write(
         arguments,

@@ -24,6 +24,10 @@ class ExecutorUnavailableError(TrtRuntimeError):
     """
 
 
+class DelegateNameTakenError(ExecutorUnavailableError):
+    """Another library has registered an ExecuTorch backend under a name of our delegate's."""
+
+
 class ExecutionError(TrtRuntimeError):
     """The engine was run and failed, or returned something other than its record says."""
 

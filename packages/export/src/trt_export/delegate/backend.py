@@ -12,12 +12,11 @@ from torch.export import ExportedProgram
 
 from trt_export.delegate.arguments import read_call
 from trt_export.delegate.blob import BlobAlias, BlobBinding, BlobMetadata, build_blob
-from trt_export.delegate.header import build_header
+from trt_export.delegate.header import DelegateHeader, build_payload
 from trt_export.delegate.plan_buffer import buffer_of
 from trt_export.engines.metadata import Binding
+from trt_export.formats import DATA_FILE
 
-# The name of the compile spec with the name of the data file that plans go to; without it they are in the `.pte`.
-DATA_FILE = "data_file"
 # Of a plan in the file. ONNX Runtime's largest vectors are 64 bytes, and an onnxruntime plan aligns its model likewise.
 _ALIGNMENT = 64
 
@@ -36,10 +35,17 @@ class TrtRuntimeBackend(BackendDetails):  # type: ignore[misc]
         names = [spec.value.decode() for spec in compile_specs if spec.key == DATA_FILE]
         data = NamedDataStore()
         data.add_named_data(
-            call.plan.key, buffer_of(call.plan), _ALIGNMENT, external_tag=names[0] if names else None
+            call.plan.key,
+            buffer_of(call.plan),
+            _ALIGNMENT,
+            external_tag=names[0] if names else None,
         )
         return PreprocessResult(
-            build_header(call.record, call.inputs, call.outputs, call.plan),
+            build_payload(
+                DelegateHeader(
+                    call.plan.data.nbytes, call.plan.sha256, call.record, call.inputs, call.outputs
+                )
+            ),
             data_store_output=data.get_named_data_store_output(),
         )
 

@@ -9,8 +9,8 @@ Our own format, described in `docs/delegate.md`. Little-endian, `<4sHHIIQ32s8x`,
     metadata size    of the JSON, which ends the payload
     plan size, plan sha256
 
-The plan's key in the named data is `trt-plan-sha256-` and the sha256 in hex. The JSON has `record`, the engine's record by
-field name (`docs/engine-record.md`), and `inputs` and `outputs`, the names of its bindings in the order of the
+The plan's key in the named data is `trt-plan-sha256-` and the sha256 in hex. The JSON has `record`, the engine's record
+by field name (`docs/engine-record.md`), and `inputs` and `outputs`, the names of its bindings in the order of the
 delegate's arguments.
 """
 
@@ -20,10 +20,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trt_export.engines.mapping import record_mapping, record_of_mapping
 from trt_export.engines.metadata import Binding
-from trt_export.engines.record import EngineRecord, record_mapping
+from trt_export.engines.record import EngineRecord
 from trt_export.errors import BlobError
-from trt_export.passes.plan_store import StoredPlan
+from trt_export.formats import key_of
 
 HEADER = struct.Struct("<4sHHIIQ32s8x")
 MAGIC = b"TRTN"
@@ -32,37 +33,46 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class DelegateHeader:
-    """A header in parts. `plan_sha256` is in hex, `record` the record by field name."""
+    """A payload in parts; `inputs` and `outputs` are in the order of the delegate's arguments."""
 
     plan_size: int
     plan_sha256: str
-    record: dict[str, Any]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+    record: EngineRecord
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
+
+    @property
+    def plan_key(self) -> str:
+        """Under which the plan is in the named data."""
+        return key_of(self.plan_sha256)
+
+    @property
+    def plan_format(self) -> str:
+        """As the record has it."""
+        return str(self.record.plan.get("format", "unknown"))
 
 
-def build_header(
-    record: EngineRecord, inputs: Sequence[Binding], outputs: Sequence[Binding], plan: StoredPlan
-) -> bytes:
+def build_payload(header: DelegateHeader) -> bytes:
     """Put a payload together; equal arguments give equal bytes."""
     metadata = json.dumps(
         {
-            "record": record_mapping(record),
-            "inputs": [binding.name for binding in inputs],
-            "outputs": [binding.name for binding in outputs],
+            "record": record_mapping(header.record),
+            "inputs": [binding.name for binding in header.inputs],
+            "outputs": [binding.name for binding in header.outputs],
         },
         separators=(",", ":"),
     ).encode()
-    digest = bytes.fromhex(plan.sha256)
-    size = plan.data.nbytes
-    return HEADER.pack(MAGIC, VERSION, 0, HEADER.size, len(metadata), size, digest) + metadata
+    digest = bytes.fromhex(header.plan_sha256)
+    sizes = (HEADER.size, len(metadata), header.plan_size)
+    return HEADER.pack(MAGIC, VERSION, 0, *sizes, digest) + metadata
 
 
-def parse_header(payload: bytes | memoryview) -> DelegateHeader:
+def parse_payload(payload: bytes | memoryview) -> DelegateHeader:
     """Read a payload.
 
     Raises:
-        BlobError: not a header, cut off, of another version, or without a field.
+        BlobError: not a payload, cut off, of another version, or without a field.
+        EngineRecordError: the record in it is no good.
     """
     size = len(payload)
     if size < HEADER.size:
@@ -86,9 +96,25 @@ def parse_header(payload: bytes | memoryview) -> DelegateHeader:
         data = json.loads(bytes(payload[header_size:]).decode())
     except (ValueError, RecursionError) as error:
         raise BlobError(f"the metadata of a delegate is not JSON: {error}") from error
-    record = _field(data, "record", dict)
-    inputs, outputs = (tuple(_field(data, key, list)) for key in ("inputs", "outputs"))
-    return DelegateHeader(plan_size, digest.hex(), record, inputs, outputs)
+    record = record_of_mapping(_field(data, "record", dict))
+    return DelegateHeader(
+        plan_size,
+        digest.hex(),
+        record,
+        _ordered(record.inputs, _field(data, "inputs", list), "inputs"),
+        _ordered(record.outputs, _field(data, "outputs", list), "outputs"),
+    )
+
+
+def _ordered(
+    bindings: Sequence[Binding], names: Sequence[object], side: str
+) -> tuple[Binding, ...]:
+    known = {binding.name: binding for binding in bindings}
+    if len(names) != len(known) or not all(name in known for name in map(str, names)):
+        raise BlobError(
+            f"the {side} of a delegate must be those of its record, {list(known)}, found {names!r:.80}"
+        )
+    return tuple(known[str(name)] for name in names)
 
 
 def _field(data: object, key: str, kind: type) -> Any:

@@ -6,9 +6,8 @@ from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from torch.export import ExportedProgram
 
-from trt_export.delegate.backend import DATA_FILE
+from trt_export.formats import BACKENDS, DATA_FILE, NAMED_DATA
 from trt_export.passes.engine_op import is_execute_plan
-from trt_export.passes.formats import BACKENDS, NAMED_DATA
 
 
 class EnginePartitioner(Partitioner):  # type: ignore[misc]

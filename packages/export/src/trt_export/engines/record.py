@@ -114,26 +114,6 @@ def record_of_strings(strings: Sequence[str]) -> EngineRecord:
     return parse_foreign_record(record, *parse_bindings(strings[len(FIELDS)]))
 
 
-def record_mapping(record: EngineRecord) -> dict[str, Any]:
-    """The record of one of our own engines by field name, as `docs/engine-record.md` has it.
-
-    Fields of its metadata that this version does not know are in it too.
-    """
-    metadata = json.loads(record.metadata)
-    del metadata["schema"]
-    return {
-        **metadata,
-        "name": record.name,
-        "device": record.device,
-        "hardware_compatible": record.hardware_compatible,
-        "target_platform": record.target_platform,
-        "requires_output_allocator": record.requires_output_allocator,
-        "resource_allocation_strategy": record.allocation_strategy,
-        "requires_native_multidevice": record.requires_native_multidevice,
-        "aliased_io": [vars(alias) for alias in record.aliased_io],
-    }
-
-
 def binding_names(record: MetadataRecord) -> tuple[list[str], list[str]]:
     """The names of an engine's inputs and of its outputs."""
     return _split(record["input names"]), _split(record["output names"])

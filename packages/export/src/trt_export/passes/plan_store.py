@@ -1,7 +1,8 @@
 """The plans of programs that are being lowered, by a key of their content.
 
 A graph carries the key, so that nothing which copies or hashes a graph touches a plan. A plan stays here as long as
-someone holds its `StoredPlan`: the lowering that put it in, and the programs that `rewrite` made.
+someone holds its `StoredPlan`: the lowering that put it in, and then the named data of the program that came of it. No
+graph holds one: torch keeps graphs alive in caches of its own.
 """
 
 import threading
@@ -11,8 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from trt_export.errors import LoweringError
-
-_KEY = "trt-plan-sha256-"
+from trt_export.formats import key_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,17 +25,13 @@ class StoredPlan:
     @property
     def key(self) -> str:
         """Equal for equal plans; also its key among the named data of a `.pte`."""
-        return f"{_KEY}{self.sha256}"
+        return key_of(self.sha256)
 
     @property
     def data(self) -> memoryview:
         """Its bytes: a view, which keeps them alive."""
         data: memoryview = self.tensor.numpy().data
         return data
-
-    def __deepcopy__(self, memo: object) -> "StoredPlan":
-        """Itself, since it never changes: ExecuTorch deep-copies programs, with all that they hold."""
-        return self
 
 
 _plans: weakref.WeakValueDictionary[str, StoredPlan] = weakref.WeakValueDictionary()

@@ -20,9 +20,10 @@ from trt_export.engines.probe import (
 from trt_export.engines.read import EngineReader
 from trt_export.engines.record import EngineRecord, check_plan, record_strings
 from trt_export.errors import LoweringError, NoEngineError, TrtExportError
+from trt_export.formats import Format
+from trt_export.passes.choose import backend_for, check_format
 from trt_export.passes.describe import describe
-from trt_export.passes.formats import Format, backend_for, check_format
-from trt_export.passes.pipeline import Pass, Pipeline
+from trt_export.passes.pipeline import Pass
 from trt_export.passes.plan_store import StoredPlan, store
 from trt_export.passes.rewrite import LoweredCall, rewrite
 from trt_export.passes.validate import validate_call, validate_constants, validate_precision
@@ -32,11 +33,13 @@ from trt_export.passes.validate import validate_call, validate_constants, valida
 class Lowering:
     """What the passes hand on.
 
-    `engines`, `backends` and `plans` are by `EngineCall.identity`, `records` by the call's node.
+    `engines`, `backends` and `plans` are by `EngineCall.identity`, `records` by the call's node. `plans` is what keeps
+    the plans stored that the prepared programs refer to.
     """
 
     programs: Mapping[str, ExportedProgram]
     format: Format | None = None
+    data_file: str | None = None
     calls: dict[str, tuple[EngineCall, ...]] = field(default_factory=dict)
     capabilities: dict[int, EngineCapabilities] = field(default_factory=dict)
     engines: dict[int, EngineReader] = field(default_factory=dict)
@@ -68,18 +71,23 @@ def _find(state: Lowering) -> None:
 
 
 def _probe(state: Lowering) -> None:
-    check_format(state.format)
-    for method, call in state.each_call():
+    for _, call in state.each_call():
         if call.identity not in state.engines:
             capabilities = probe(call.engine)
             state.capabilities[call.identity] = capabilities
             state.engines[call.identity] = EngineReader(call.engine, capabilities)
-            with _named(method, call):
-                state.backends[call.identity] = backend_for(capabilities, state.format)
     needed = [METADATA_ONLY, ENGINE_TENSOR, PLAN_DIGEST]
     if state.format is None:
         needed.append(NAMED_DATA_DELEGATE)
     announce_fallbacks(state.capabilities.values(), needed)
+
+
+def _choose_formats(state: Lowering) -> None:
+    check_format(state.format)
+    for method, call in state.each_call():
+        capabilities = state.capabilities[call.identity]
+        with _named(method, call):
+            state.backends[call.identity] = backend_for(capabilities, state.format, state.data_file)
 
 
 def _read_records(state: Lowering) -> None:
@@ -132,35 +140,14 @@ def _rewrite(state: Lowering) -> None:
 PREPARE: tuple[Pass[Lowering], ...] = (
     Pass("find", _find),
     Pass("probe", _probe, after=("find",)),
-    Pass("read-records", _read_records, after=("probe",)),
+    Pass("choose-formats", _choose_formats, after=("probe",)),
+    Pass("read-records", _read_records, after=("probe", "choose-formats")),
     Pass("validate", _validate, after=("read-records",)),
     # A plan is read when everything that can be said without it is fine.
     Pass("read-plans", _read_plans, after=("probe", "validate")),
     Pass("check-plans", _check_plans, after=("read-records", "read-plans")),
     Pass("rewrite", _rewrite, after=("validate", "check-plans")),
 )
-
-
-def prepare(
-    programs: Mapping[str, ExportedProgram], format: Format | None = None
-) -> dict[str, ExportedProgram]:
-    """Copies of the programs that ExecuTorch can lower; the sources are not changed.
-
-    All methods are validated before the first is rewritten, and each engine object is read once, however many
-    calls and methods share it.
-
-    Args:
-        programs: programs by method name. A method may be without engines, not all of them.
-        format: how plans go into the `.pte`; None for the best that each engine's own library reads.
-
-    Raises:
-        NoEngineError: no program calls an engine.
-        MissingCapabilityError: an engine needs a fallback, and TRT_EXPORT_STRICT=1.
-        LoweringError, EngineRecordError, PlanError: as the passes say, with the method's name.
-    """
-    state = Lowering(programs, format)
-    Pipeline(PREPARE).run(state)
-    return state.prepared
 
 
 def _strings(reader: EngineReader, record: EngineRecord) -> tuple[str, ...]:

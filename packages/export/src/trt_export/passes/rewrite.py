@@ -13,9 +13,6 @@ from trt_export.passes.engine_op import execute_plan
 from trt_export.passes.plan_store import StoredPlan
 from trt_export.passes.stage import Stage
 
-# Where a rewritten program holds its plans.
-_PLANS = "trt_export_plans"
-
 
 @dataclass(frozen=True)
 class LoweredCall:
@@ -34,7 +31,7 @@ class LoweredCall:
 def rewrite(program: ExportedProgram, calls: Sequence[LoweredCall]) -> ExportedProgram:
     """A program with every engine call replaced; the source is not changed.
 
-    The new program has the keys of the plans in its graph, and keeps the plans stored. Calls that torch has made
+    The new program has the keys of the plans in its graph; whoever lowers it holds the plans. Calls that torch has made
     effectful become plain ones; tokens that nothing needs then are gone.
 
     Args:
@@ -59,9 +56,7 @@ def rewrite(program: ExportedProgram, calls: Sequence[LoweredCall]) -> ExportedP
         if not source.users:
             stage.remove(source)
     stage.drop_idle_tokens()
-    program = stage.finish()
-    program.graph_module.meta[_PLANS] = tuple(lowered.plan for lowered in calls)
-    return program
+    return stage.finish()
 
 
 def _lead_token_past(stage: Stage, node: Node) -> None:

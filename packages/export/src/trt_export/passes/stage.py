@@ -15,7 +15,6 @@ from torch.export.graph_signature import (
     InputKind,
     OutputKind,
     OutputSpec,
-    TensorArgument,
     TokenArgument,
 )
 from torch.fx import Graph, GraphModule, Node

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import mmap
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from .. import _native
-from ..errors import ExecutorUnavailableError, ProgramError, TrtRuntimeError
+from ..errors import ExecutorUnavailableError, PlanError, ProgramError, TrtRuntimeError
 from ..executors.base import check_executor, describe_target, verify_plan
 from ..info import EngineInfo
 from .payload import info_from_payload
-from .pte import Delegate, read_delegates
-from .registration import BACKEND_ID, INSTALL, portable_library
+from .pte import Delegate, map_file, read_delegates, read_named_data
+from .registration import BACKEND_ID, INLINE_BACKEND_ID, INSTALL, portable_library
 
 VALID, SUBOPTIMAL, INVALID = "VALID", "SUBOPTIMAL", "INVALID"
 
@@ -50,41 +48,59 @@ class CheckedDelegate:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
-def check(path: str | os.PathLike[str]) -> tuple[CheckedDelegate, ...]:
+def check(
+    path: str | os.PathLike[str], data: str | os.PathLike[str] | None = None
+) -> tuple[CheckedDelegate, ...]:
     """Check every delegate of a `.pte`. All of an engine is read, for its sha256, and none is loaded.
 
+    Args:
+        path: the program.
+        data: its data file (`.ptd`), if it has one.
+
     Raises:
-        OSError: the file cannot be read.
-        ProgramError: it is no `.pte`, or damaged outside of its delegates.
+        OSError: a file cannot be read.
+        ProgramError: it is no `.pte` or `.ptd`, or damaged outside of its delegates.
 
     """
-    with Path(path).open("rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            raise ProgramError(f"{path}: expected a .pte, found an empty file")
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    # The plans made below point into the map, which is unmapped when the last of them is gone.
-    data = memoryview(mapped)
+    # The plans made below point into the maps, which are unmapped when the last of them is gone.
+    program = map_file(path)
     try:
-        delegates = read_delegates(data)
+        delegates = read_delegates(program)
+        plans = {
+            key: program[offset : offset + size]
+            for key, (offset, size) in read_named_data(program).items()
+        }
     except ProgramError as error:
         raise ProgramError(f"{path}: {error}") from None
-    return tuple(_check(delegate, data) for delegate in delegates)
+    if data is not None:
+        external = map_file(data)
+        try:
+            named = read_named_data(external)
+        except ProgramError as error:
+            raise ProgramError(f"{data}: {error}") from None
+        plans |= {key: external[offset : offset + size] for key, (offset, size) in named.items()}
+    return tuple(
+        _check(delegate, program[delegate.offset : delegate.offset + delegate.size], plans)
+        for delegate in delegates
+    )
 
 
-def _check(delegate: Delegate, data: memoryview) -> CheckedDelegate:
-    if delegate.backend != BACKEND_ID:
+def _check(
+    delegate: Delegate, payload: memoryview, plans: Mapping[str, memoryview]
+) -> CheckedDelegate:
+    if delegate.backend not in (BACKEND_ID, INLINE_BACKEND_ID):
         return _check_foreign(delegate)
-    payload = data[delegate.offset : delegate.offset + delegate.size]
     facts: dict[str, Any] = {"method": delegate.method, "backend": delegate.backend}
     try:
         fields, offset = _native.read_payload(payload)
-        plan = _native.share_plan(payload[offset:])
+        found = payload[offset:] if offset is not None else _find(fields, plans)
+        plan = _native.share_plan(found)
         facts.update(
             format=plan.format,
-            plan_size=len(payload) - offset,
+            plan_size=found.nbytes,
             executor=_installed(_PACKAGES[plan.format]),
         )
-        info = info_from_payload(fields, plan.format, facts["plan_size"])
+        info = info_from_payload(fields, plan.format, facts["plan_size"]).info
         facts.update(target=describe_target(info, plan), provenance=dict(info.provenance))
         verify_plan(info, plan)
         check_executor(info, plan)
@@ -96,6 +112,22 @@ def _check(delegate: Delegate, data: memoryview) -> CheckedDelegate:
         return CheckedDelegate(verdict=INVALID, reason=str(error), **facts)
     reason = _better(info, plan.format)
     return CheckedDelegate(verdict=SUBOPTIMAL if reason else VALID, reason=reason, **facts)
+
+
+def _find(fields: Mapping[str, Any], plans: Mapping[str, memoryview]) -> memoryview:
+    """The plan that a payload refers to; raises ProgramError or PlanError."""
+    plan = plans.get(fields["plan_key"])
+    if plan is None:
+        raise ProgramError(
+            f"expected the plan {fields['plan_key']!r} in the program's named data, found none; if it is in a data "
+            "file (.ptd), give that too: --data FILE"
+        )
+    if plan.nbytes != fields["plan_size"]:
+        raise PlanError(
+            f"expected a plan of {fields['plan_size']} bytes in the named data, found {plan.nbytes}; the file is "
+            "damaged, or the data file is another program's"
+        )
+    return plan
 
 
 def _check_foreign(delegate: Delegate) -> CheckedDelegate:

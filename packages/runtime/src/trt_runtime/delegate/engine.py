@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -13,7 +15,7 @@ import torch
 from .. import _native
 from ..checking import ShapeChecker
 from ..errors import InputError
-from ..executors.base import Executor, open_executor
+from ..executors.base import Executor, open_executor, verify_plan
 from ..executors.memory import Region, copy
 from ..info import DTYPES, EngineInfo
 from .payload import info_from_payload
@@ -51,14 +53,13 @@ class DelegateEngine:
             ExecutorUnavailableError: nothing here can run it.
 
         """
-        self._info = info_from_payload(payload, plan.format, memoryview(plan).nbytes)
+        found = info_from_payload(payload, plan.format, memoryview(plan).nbytes)
+        self._info = found.info
         self._checker = ShapeChecker(self._info)
         # Where each binding of the record is among the delegate's inputs, or its outputs. (An output may
         # have the name of an input.)
-        taken = [binding["name"] for binding in payload["bindings"] if binding["is_input"]]
-        given = [binding["name"] for binding in payload["bindings"] if not binding["is_input"]]
-        self._inputs = [taken.index(binding.name) for binding in self._info.inputs]
-        self._outputs = [given.index(binding.name) for binding in self._info.outputs]
+        self._inputs = [found.inputs.index(binding.name) for binding in self._info.inputs]
+        self._outputs = [found.outputs.index(binding.name) for binding in self._info.outputs]
         self._executor = _shared_executor(self._info, plan)
 
     def output_sizes(self, inputs: Sequence[RawTensor]) -> list[list[int]]:
@@ -133,12 +134,29 @@ def register() -> None:
     _native.register_delegate_engines(DelegateEngine)
 
 
+# Reading more than this for its sha256 takes seconds: larger plans are verified when it is asked for.
+VERIFIED_SIZE = 10**9
+
+_verify: ContextVar[bool | None] = ContextVar("trt_runtime_verify", default=None)
+
+
+@contextmanager
+def verifying(verify: bool | None) -> Iterator[None]:
+    """Verify the plans of delegates that are made meanwhile in this thread; None: those below 1 GB."""
+    token = _verify.set(verify)
+    try:
+        yield
+    finally:
+        _verify.reset(token)
+
+
 _open: weakref.WeakValueDictionary[Hashable, Executor] = weakref.WeakValueDictionary()
+_verified: weakref.WeakSet[Executor] = weakref.WeakSet()
 _opening = threading.Lock()
 
 
 def _shared_executor(info: EngineInfo, plan: _native.Plan) -> Executor:
-    """Return the executor of the plan with this digest; a plan is verified when it is opened first.
+    """Return the executor of the plan with this digest; a plan is verified once, if it is to be.
 
     An executor is made for the bindings of one record, which it compares with the plan: another record of the
     same plan has one of its own.
@@ -150,12 +168,19 @@ def _shared_executor(info: EngineInfo, plan: _native.Plan) -> Executor:
         tuple((binding.name, binding.dtype, len(binding.shape)) for binding in info.inputs),
         tuple((binding.name, binding.dtype, len(binding.shape)) for binding in info.outputs),
     )
+    verify = _verify.get()
+    if verify is None:
+        verify = info.plan.size < VERIFIED_SIZE
     with _opening:
         executor = _open.get(key)
+        if verify and executor not in _verified:
+            verify_plan(info, plan)
         if executor is None:
             executor = open_executor(info, plan)
             _native.count_executor_load()
             _open[key] = executor
+        if verify:
+            _verified.add(executor)
         return executor
 
 

@@ -1,32 +1,77 @@
-"""The record of an engine out of a delegate's payload."""
+"""The record of an engine, and the order of its bindings, out of a delegate's payload."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from .. import _native
-from ..errors import RecordError
-from ..info import EngineInfo
+from ..errors import PlanError, RecordError
+from ..info import Binding, EngineInfo
 from ..record import check_plan, fields_from_info, read_metadata
 
-# A payload has no field for the engine's name.
+# An inline payload has no field for the engine's name.
 _NAME = "delegate"
+_MEND = "the file is damaged: lower it again"
 
 
-def info_from_payload(payload: Mapping[str, Any], plan_format: str, plan_size: int) -> EngineInfo:
+@dataclass(frozen=True, slots=True)
+class DelegateInfo:
+    """A record, and the names of its inputs and outputs in the order of the delegate's arguments."""
+
+    info: EngineInfo
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def info_from_payload(payload: Mapping[str, Any], plan_format: str, plan_size: int) -> DelegateInfo:
     """Read and check the record in a payload.
 
     Args:
         payload: the fields of the payload, as `_native.read_payload` gives them.
-        plan_format: of the plan in it.
-        plan_size: of the plan in it, in bytes.
+        plan_format: of the plan in it, or that it refers to.
+        plan_size: of that plan, in bytes.
 
     Raises:
         RecordError: the record is no good, or not that of the payload's bindings.
         PlanError: it is the record of another plan.
 
     """
+    found = _from_reference(payload) if "plan_key" in payload else _from_blob(payload)
+    _native.check_record(fields_from_info(found.info))
+    check_plan(found.info, plan_format, plan_size)
+    return found
+
+
+def _from_reference(payload: Mapping[str, Any]) -> DelegateInfo:
+    try:
+        record = json.loads(payload["metadata"])["record"]
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # read natively already, by a reader without limits
+        raise RecordError(f"delegate: expected a record in JSON, found: {error}; {_MEND}") from None
+    info = EngineInfo.from_mapping(record)
+    for kind, names, bindings in (
+        ("inputs", payload["inputs"], info.inputs),
+        ("outputs", payload["outputs"], info.outputs),
+    ):
+        expected = sorted(binding.name for binding in bindings)
+        if expected != sorted(names):
+            raise RecordError(
+                f"delegate: expected the {kind} {expected} of the record, found {names} in the payload; {_MEND}"
+            )
+    if info.plan is not None and info.plan.sha256 != payload["plan_sha256"]:
+        raise PlanError(
+            f"delegate: expected the plan with the sha256 {info.plan.sha256} of the record, found a "
+            f"reference to {payload['plan_sha256']}; {_MEND}"
+        )
+    return DelegateInfo(info, tuple(payload["inputs"]), tuple(payload["outputs"]))
+
+
+def _from_blob(payload: Mapping[str, Any]) -> DelegateInfo:
     device = payload["device_id"]
     info = EngineInfo.from_mapping(
         {
@@ -39,18 +84,21 @@ def info_from_payload(payload: Mapping[str, Any], plan_format: str, plan_size: i
             },
         }
     )
-    for is_input, bindings in ((True, info.inputs), (False, info.outputs)):
-        expected = sorted((binding.name, binding.dtype) for binding in bindings)
-        found = sorted(
-            (binding["name"], binding["dtype"])
-            for binding in payload["bindings"]
-            if binding["is_input"] is is_input
+    taken, given = (
+        [binding for binding in payload["bindings"] if binding["is_input"] is is_input]
+        for is_input in (True, False)
+    )
+    for kind, found, bindings in (("in", taken, info.inputs), ("out", given, info.outputs)):
+        _compare(kind, found, bindings)
+    return DelegateInfo(
+        info, *(tuple(binding["name"] for binding in side) for side in (taken, given))
+    )
+
+
+def _compare(kind: str, found: list[dict[str, Any]], bindings: tuple[Binding, ...]) -> None:
+    expected = sorted((binding.name, binding.dtype) for binding in bindings)
+    names = sorted((binding["name"], binding["dtype"]) for binding in found)
+    if expected != names:
+        raise RecordError(
+            f"delegate: expected the {kind}puts {expected} of the record, found {names} in the payload; {_MEND}"
         )
-        if expected != found:
-            raise RecordError(
-                f"delegate: expected the {'in' if is_input else 'out'}puts {expected} of the record, "
-                f"found {found} in the payload; the file is damaged: lower it again"
-            )
-    _native.check_record(fields_from_info(info))
-    check_plan(info, plan_format, plan_size)
-    return info

@@ -1,26 +1,31 @@
-"""Where the delegates of a `.pte` are. Nothing is loaded, and ExecuTorch is not needed.
+"""Where the delegates of a `.pte` and the named data of a `.pte` or `.ptd` are. Nothing is loaded.
 
-Schema: ExecuTorch's `schema/program.fbs`, file identifier ET12; the header before segments is its
-`extended_header` ("eh00"). Field numbers below are positions in that schema.
+ExecuTorch is not needed. Schemas: its `schema/program.fbs` (file identifier ET12; the header before segments is its
+`extended_header`, "eh00") and `extension/flat_tensor/serialize/flat_tensor.fbs` (FT01, header "FH01"). Field
+numbers below are positions in them.
 """
 
 from __future__ import annotations
 
+import mmap
+import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-from flatbuffers import number_types
-from flatbuffers.table import Table
+from pathlib import Path
+from typing import TypeVar
 
 from ..errors import ProgramError
+from .flatbuffer import MEND, Table
 
-Item = TypeVar("Item")
+Result = TypeVar("Result")
+Span = tuple[int, int]  # offset in the file, size in bytes
 
-_IDENTIFIER = b"ET12"
-_HEADER = struct.Struct("<4sIQQQ")  # magic, its size, program size, start of segments, their size
-_MEND = "it is damaged or cut off: write it again"
+_PROGRAM, _DATA_FILE = b"ET12", b"FT01"
+_PROGRAM_HEADER = struct.Struct("<4sIQQQ")  # magic, its size, program size, segments: start, size
+_DATA_HEADER = struct.Struct(
+    "<4sIQQQQ"
+)  # magic, its size, flatbuffer: start, size, segments: the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,97 +38,109 @@ class Delegate:
     size: int
 
 
+def map_file(path: str | os.PathLike[str]) -> memoryview:
+    """Map a file to read it; it is unmapped when the last view of it is gone.
+
+    Raises:
+        OSError: it cannot be read.
+        ProgramError: it is empty.
+
+    """
+    with Path(path).open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            raise ProgramError(f"{path}: expected a .pte or .ptd, found an empty file")
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
 def read_delegates(data: memoryview) -> tuple[Delegate, ...]:
     """Return every delegate of every method, in the order of the file.
 
     Args:
-        data: the whole file, best mapped.
+        data: a whole `.pte`, best mapped.
 
     Raises:
         ProgramError: not a `.pte`, of another version of the format, cut off, or damaged.
 
     """
-    if bytes(data[4:8]) != _IDENTIFIER:
+    return tuple(_guarded(data, ".pte", _PROGRAM, _delegates))
+
+
+def read_named_data(data: memoryview) -> dict[str, Span]:
+    """Return where each piece of named data is, by its key.
+
+    Args:
+        data: a whole `.pte` or `.ptd`, best mapped.
+
+    Raises:
+        ProgramError: as `read_delegates`.
+
+    """
+    if bytes(data[4:8]) == _PROGRAM:
+        return _guarded(data, ".pte", _PROGRAM, _named_data_of_program)
+    return _guarded(data, ".ptd", _DATA_FILE, _named_data_of_data_file)
+
+
+def _guarded(
+    data: memoryview, kind: str, identifier: bytes, read: Callable[[memoryview], Result]
+) -> Result:
+    if bytes(data[4:8]) != identifier:
         raise ProgramError(
-            f"expected a .pte with {_IDENTIFIER!r} at byte 4, found {bytes(data[4:8])!r}; if it is a .pte of "
+            f"expected a {kind} with {identifier!r} at byte 4, found {bytes(data[4:8])!r}; if it is a {kind} of "
             "another version, install a trt-runtime that reads it: pip install -U trt-runtime"
         )
     try:
-        return tuple(_delegates(data))
+        return read(data)
     # What Python and flatbuffers' reader raise for offsets that point anywhere.
     except (struct.error, IndexError, TypeError, ValueError, OverflowError) as error:
-        raise ProgramError(f"expected a whole .pte, found bad offsets ({error}); {_MEND}") from None
+        raise ProgramError(
+            f"expected a whole {kind}, found bad offsets ({error}); {MEND}"
+        ) from None
+
+
+def _program(data: memoryview) -> tuple[Table, list[Span]]:
+    """The root table and the segments."""
+    program_size, base = len(data), 0
+    if bytes(data[8:12]) == b"eh00":  # a program without segments has no such header
+        _, _, program_size, base, _ = _PROGRAM_HEADER.unpack_from(data, 8)
+    program = Table(data[:program_size], struct.unpack_from("<I", data)[0])
+    return program, [_segment(table, base) for table in program.tables(4)]
+
+
+def _segment(table: Table, base: int) -> Span:
+    return base + table.uint64(0), table.uint64(1)
 
 
 def _delegates(data: memoryview) -> list[Delegate]:
-    program_size, base = len(data), 0
-    if bytes(data[8:12]) == b"eh00":  # a program without segments has no such header
-        _, _, program_size, base, _ = _HEADER.unpack_from(data, 8)
-    program = _Table(data[:program_size], struct.unpack_from("<I", data)[0])
-    segments = [
-        (
-            base + table.number(0, number_types.Uint64Flags),
-            table.number(1, number_types.Uint64Flags),
-        )
-        for table in program.tables(4)
-    ]
+    program, segments = _program(data)
     inline = [table.bytes_at(0) for table in program.tables(3)]
     found = []
     for method in program.tables(1):
         for delegate in method.tables(7):
             reference = delegate.table(1)
-            places = segments if reference.number(0, number_types.Int8Flags) == 1 else inline
-            offset, size = _at(places, reference.number(1, number_types.Uint32Flags))
-            if offset + size > len(data):
-                raise ProgramError(
-                    f"expected {offset + size} bytes or more, found {len(data)} in the file; {_MEND}"
-                )
-            found.append(Delegate(method.text(0), delegate.text(0), offset, size))
+            places = segments if reference.int8(0) == 1 else inline
+            span = _at(data, places, reference.uint32(1))
+            found.append(Delegate(method.text(0), delegate.text(0), *span))
     return found
 
 
-def _at(items: Sequence[Item], index: int) -> Item:
+def _named_data_of_program(data: memoryview) -> dict[str, Span]:
+    program, segments = _program(data)
+    return {table.text(0): _at(data, segments, table.uint32(1)) for table in program.tables(7)}
+
+
+def _named_data_of_data_file(data: memoryview) -> dict[str, Span]:
+    _, _, start, size, base, _ = _DATA_HEADER.unpack_from(data, 8)
+    root = Table(data[: start + size], struct.unpack_from("<I", data)[0])
+    segments = [_segment(table, base) for table in root.tables(1)]
+    return {table.text(0): _at(data, segments, table.uint32(1)) for table in root.tables(2)}
+
+
+def _at(data: memoryview, items: Sequence[Span], index: int) -> Span:
     if index >= len(items):
-        raise ProgramError(f"expected at most {len(items)} payloads, found number {index}; {_MEND}")
-    return items[index]
-
-
-class _Table:
-    """A table whose fields are addressed by their position in the schema, from 0."""
-
-    def __init__(self, data: memoryview, position: int) -> None:
-        self._data = data
-        self._table = Table(data, position)
-
-    def number(self, field: int, flags: Any) -> int:
-        offset = self._offset(field)
-        return int(self._table.Get(flags, self._table.Pos + offset)) if offset else 0
-
-    def text(self, field: int) -> str:
-        start, size = self.bytes_at(field)
-        return bytes(self._data[start : start + size]).decode(errors="replace")
-
-    def table(self, field: int) -> _Table:
-        offset = self._offset(field)
-        if not offset:
-            raise ProgramError(f"expected a table in field {field}, found none; {_MEND}")
-        return _Table(self._data, self._table.Indirect(self._table.Pos + offset))
-
-    def tables(self, field: int) -> list[_Table]:
-        start, count = self._vector(field, 4)
-        return [_Table(self._data, self._table.Indirect(start + 4 * i)) for i in range(count)]
-
-    def bytes_at(self, field: int) -> tuple[int, int]:
-        return self._vector(field, 1)
-
-    def _vector(self, field: int, item_size: int) -> tuple[int, int]:
-        offset = self._offset(field)
-        if not offset:
-            return 0, 0
-        start, count = self._table.Vector(offset), self._table.VectorLen(offset)
-        if start + count * item_size > len(self._data):
-            raise ProgramError(f"expected {count} items at byte {start}, found fewer; {_MEND}")
-        return start, count
-
-    def _offset(self, field: int) -> int:
-        return int(self._table.Offset(4 + 2 * field))
+        raise ProgramError(f"expected at most {len(items)} payloads, found number {index}; {MEND}")
+    offset, size = items[index]
+    if offset + size > len(data):
+        raise ProgramError(
+            f"expected {offset + size} bytes or more, found {len(data)} in the file; {MEND}"
+        )
+    return offset, size

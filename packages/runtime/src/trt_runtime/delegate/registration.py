@@ -10,10 +10,12 @@ import threading
 from pathlib import Path
 from types import ModuleType
 
-from ..errors import ExecutorUnavailableError
+from ..errors import DelegateNameTakenError, ExecutorUnavailableError
 from .engine import register as register_engines
 
-BACKEND_ID = "TensorRTBackend"
+BACKEND_ID = "TrtRuntimeBackend"
+# The name of torch-tensorrt's; ours takes it for files with inline plans, if it is free.
+INLINE_BACKEND_ID = "TensorRTBackend"
 INSTALL = "pip install 'trt-runtime[executorch]'"
 # What trt_delegate_register returns.
 _REGISTERED, _TAKEN = 0, 1
@@ -22,29 +24,33 @@ _lock = threading.Lock()
 
 
 def register_delegate() -> None:
-    """Register the delegate ``TensorRTBackend`` in ExecuTorch's Python runtime; again is harmless.
+    """Register the delegate in ExecuTorch's Python runtime; again is harmless.
 
+    Its name is ``TrtRuntimeBackend``, and ``TensorRTBackend`` for files that have their plans inline.
     `trt_runtime.load` does it by itself. Call it to run programs with `executorch.runtime` directly.
 
     Raises:
-        ExecutorUnavailableError: ExecuTorch is missing or does not load the delegate, or another library
-            has registered a backend of that name, which is left alone.
+        ExecutorUnavailableError: ExecuTorch is missing or does not load the delegate.
+        DelegateNameTakenError: another library has registered a ``TensorRTBackend``, which is left alone;
+            files for ``TrtRuntimeBackend`` run all the same.
 
     """
     with _lock:
-        outcome = _load(portable_library()).trt_delegate_register()
-        if outcome == _TAKEN:
-            raise ExecutorUnavailableError(
-                f"ExecuTorch: expected no backend {BACKEND_ID!r} but trt-runtime's, found that of another "
-                "library (likely torch-tensorrt's); it stays as it is: run the program in a process that "
-                "does not load that library"
-            )
-        if outcome != _REGISTERED:
-            raise ExecutorUnavailableError(
-                f"ExecuTorch: expected room for the backend {BACKEND_ID!r}, found its registry full; load "
-                "fewer backends into this process"
-            )
-        register_engines()
+        library = _load(portable_library())
+        for name, is_inline in ((BACKEND_ID, False), (INLINE_BACKEND_ID, True)):
+            outcome = library.trt_delegate_register(is_inline)
+            if outcome == _TAKEN:
+                raise DelegateNameTakenError(
+                    f"ExecuTorch: expected no backend {name!r} but trt-runtime's, found that of another "
+                    "library (likely torch-tensorrt's); it stays as it is: run the program in a process that "
+                    "does not load that library, or lower it in the format named-data"
+                )
+            if outcome != _REGISTERED:
+                raise ExecutorUnavailableError(
+                    f"ExecuTorch: expected room for the backend {name!r}, found its registry full; load "
+                    "fewer backends into this process"
+                )
+            register_engines()
 
 
 def portable_library() -> ModuleType:

@@ -73,12 +73,12 @@ def load(fields: Mapping[str, Any], plan: _native.Plan) -> Runner:
     info = info_from_fields(fields)
     if info.aliased_io:  # in place, which no functional op can be; a delegate can
         raise _refuse(info, "aliased_io")
+    verify_plan(info, plan)
     return Runner(info, open_executor(info, plan))
 
 
 def open_executor(info: EngineInfo, plan: _native.Plan) -> Executor:
-    """Verify a plan and deserialize it; raises PlanError or ExecutorUnavailableError."""
-    verify_plan(info, plan)
+    """Deserialize a plan that has been verified; raises PlanError or ExecutorUnavailableError."""
     _check_flags(info)
     return EXECUTORS[plan.format](info, plan)
 

@@ -1,22 +1,8 @@
-"""The forms in which a plan goes into a `.pte`, and the delegate that reads each.
-
-`named-data`: the plan lies in the file's named data, once for all delegates that have it, and a delegate's payload is a
-small header that has its key. `tr01`: the plan lies in each delegate's payload, as the ExecuTorch backend of
-torch-tensorrt reads it. `docs/delegate.md` describes both.
-"""
-
-from collections.abc import Mapping
-from typing import Literal, TypeAlias
+"""Which form the plan of an engine gets in the `.pte`."""
 
 from trt_export.engines.probe import NAMED_DATA_DELEGATE, OWN_CLASS, EngineCapabilities
 from trt_export.errors import LoweringError
-
-Format: TypeAlias = Literal["named-data", "tr01"]
-
-NAMED_DATA: Format = "named-data"
-TR01: Format = "tr01"
-# The ids in a `.pte`, which are the class names in `delegate.backend`.
-BACKENDS: Mapping[Format, str] = {NAMED_DATA: "TrtRuntimeBackend", TR01: "TensorRTBackend"}
+from trt_export.formats import BACKENDS, NAMED_DATA, TR01, Format
 
 
 def check_format(format: str | None) -> None:
@@ -29,11 +15,14 @@ def check_format(format: str | None) -> None:
         raise LoweringError(f"expected the format {' or '.join(BACKENDS)}, found {format!r:.40}")
 
 
-def backend_for(engine: EngineCapabilities, format: Format | None) -> str:
+def backend_for(
+    engine: EngineCapabilities, format: Format | None, data_file: str | None = None
+) -> str:
     """The id of the delegate for an engine.
 
     Raises:
-        LoweringError: `named-data` for an engine of torch-tensorrt, whose delegate does not read that.
+        LoweringError: `named-data` for an engine of torch-tensorrt, whose delegate does not read that; or a data file
+            for a plan that is not in named data.
     """
     if format == NAMED_DATA and engine.engine_class != OWN_CLASS:
         raise LoweringError(
@@ -42,4 +31,10 @@ def backend_for(engine: EngineCapabilities, format: Format | None) -> str:
         )
     if format is None:
         format = NAMED_DATA if NAMED_DATA_DELEGATE in engine else TR01
+    if data_file is not None and format != NAMED_DATA:
+        raise LoweringError(
+            f"data_file {data_file!r}: expected a plan in named data, found one that goes into its delegate's payload"
+            f" (format {TR01}); leave data_file out, or ask for format={NAMED_DATA!r}, which trt-runtime reads from"
+            " 0.5.0 on"
+        )
     return BACKENDS[format]

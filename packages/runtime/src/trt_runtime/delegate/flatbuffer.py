@@ -1,0 +1,69 @@
+"""Reading flatbuffers by the position of a field in its schema; every offset is checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flatbuffers import number_types
+from flatbuffers.table import Table as FlatbuffersTable
+
+from ..errors import ProgramError
+
+MEND = "it is damaged or cut off: write it again"
+
+
+class Table:
+    """A table whose fields are addressed by their position in the schema, from 0."""
+
+    def __init__(self, data: memoryview, position: int) -> None:
+        self._data = data
+        self._table = FlatbuffersTable(data, position)
+
+    def uint64(self, field: int) -> int:
+        """An unsigned number of 64 bits; 0 if it is not there."""
+        return self._number(field, number_types.Uint64Flags)
+
+    def uint32(self, field: int) -> int:
+        """An unsigned number of 32 bits; 0 if it is not there."""
+        return self._number(field, number_types.Uint32Flags)
+
+    def int8(self, field: int) -> int:
+        """A number of 8 bits; 0 if it is not there."""
+        return self._number(field, number_types.Int8Flags)
+
+    def text(self, field: int) -> str:
+        """A text; empty if it is not there."""
+        start, size = self.bytes_at(field)
+        return bytes(self._data[start : start + size]).decode(errors="replace")
+
+    def table(self, field: int) -> Table:
+        """A table; raises ProgramError if it is not there."""
+        offset = self._offset(field)
+        if not offset:
+            raise ProgramError(f"expected a table in field {field}, found none; {MEND}")
+        return Table(self._data, self._table.Indirect(self._table.Pos + offset))
+
+    def tables(self, field: int) -> list[Table]:
+        """A list of tables; raises ProgramError if it is longer than the file."""
+        start, count = self._vector(field, 4)
+        return [Table(self._data, self._table.Indirect(start + 4 * i)) for i in range(count)]
+
+    def bytes_at(self, field: int) -> tuple[int, int]:
+        """Where the bytes of a vector begin, and how many there are; raises ProgramError."""
+        return self._vector(field, 1)
+
+    def _number(self, field: int, flags: Any) -> int:
+        offset = self._offset(field)
+        return int(self._table.Get(flags, self._table.Pos + offset)) if offset else 0
+
+    def _vector(self, field: int, item_size: int) -> tuple[int, int]:
+        offset = self._offset(field)
+        if not offset:
+            return 0, 0
+        start, count = self._table.Vector(offset), self._table.VectorLen(offset)
+        if start + count * item_size > len(self._data):
+            raise ProgramError(f"expected {count} items at byte {start}, found fewer; {MEND}")
+        return start, count
+
+    def _offset(self, field: int) -> int:
+        return int(self._table.Offset(4 + 2 * field))
