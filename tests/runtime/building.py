@@ -55,6 +55,7 @@ def model(
     nodes: Sequence[Node],
     inputs: Sequence[dict[str, Any]],
     outputs: Sequence[dict[str, Any]],
+    weights: Sequence[TensorProto] = (),
 ) -> ModelProto:
     """An ONNX model over the bindings."""
 
@@ -71,8 +72,39 @@ def model(
         "test",
         [value(fields) for fields in inputs],
         [value(fields) for fields in outputs],
+        weights,
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def written_aligned(proto: ModelProto, alignment: int = 64, shift: int = 0) -> bytes:
+    """Serialize a model with its weights at multiples of `alignment`, as trt-export does, and `shift` more."""
+    rest = ModelProto()
+    rest.CopyFrom(proto)
+    del rest.graph.initializer[:]
+    data = rest.SerializeToString()
+    for weight in proto.graph.initializer:
+        part = ModelProto()
+        part.graph.initializer.append(weight)
+        tensor = part.graph.initializer[0]
+        raw = tensor.raw_data
+        for size in range(1, 200):  # of a comment
+            tensor.doc_string = " " * size
+            # `raw_data` has a lower number than `doc_string` and is written first: it is appended by hand.
+            tensor.ClearField("raw_data")
+            body = tensor.SerializeToString() + bytes([9 << 3 | 2]) + varint(len(raw))
+            inner = bytes([5 << 3 | 2]) + varint(len(body) + len(raw)) + body
+            before = bytes([7 << 3 | 2]) + varint(len(inner) + len(raw)) + inner
+            if (len(data) + len(before)) % alignment == shift:
+                break
+        data += before + raw if raw else part.SerializeToString()
+    return data
+
+
+def varint(number: int) -> bytes:
+    """A number as protobuf writes it."""
+    low = bytes([number & 127 | (number > 127) << 7])
+    return low + varint(number >> 7) if number > 127 else low
 
 
 def plan_of(payload: bytes, provenance: dict[str, Any] | None = None) -> bytes:

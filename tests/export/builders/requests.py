@@ -6,13 +6,15 @@ import onnx_ir as ir
 from trt_export.builders import Binding, BuildRequest, OnnxFile
 
 
-def matmul_request(weight: np.ndarray | None = None, operator: str = "Relu") -> BuildRequest:
+def matmul_request(
+    weight: np.ndarray | None = None, operator: str = "Relu", named: str = "weight"
+) -> BuildRequest:
     """`out_0 = operator(in_0 @ weight)` for in_0 of [1 to 8, 4]."""
     weight = np.eye(4, dtype=np.float32) if weight is None else weight
     dtype = ir.DataType.from_numpy(weight.dtype)
     entry = ir.Value(name="in_0", shape=ir.Shape(["n", 4]), type=ir.TensorType(dtype))
-    constant = ir.Value(name="weight", shape=ir.Shape(weight.shape), type=ir.TensorType(dtype))
-    constant.const_value = ir.tensor(weight, name="weight")
+    constant = ir.Value(name=named, shape=ir.Shape(weight.shape), type=ir.TensorType(dtype))
+    constant.const_value = ir.tensor(weight, name=named)
     product = ir.Node("", "MatMul", [entry, constant], name="n0_MatMul")
     product.outputs[0].name = "product"
     product.outputs[0].shape, product.outputs[0].type = (

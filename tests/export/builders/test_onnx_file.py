@@ -35,6 +35,19 @@ def test_a_weight_is_a_view_of_its_memory() -> None:
     assert LARGE.ctypes.data in addresses
 
 
+@pytest.mark.parametrize("columns", [200, 500, 777, 5000, 10_000])
+def test_large_weights_lie_aligned(columns: int) -> None:
+    """Whatever the lengths before them are, and however many bytes those take."""
+    for name in ("", "x" * 50, "x" * 130):
+        weight = np.ones((4, columns), np.float32)
+        pieces = matmul_request(weight, named=f"weight{name}").model.chunks()
+        *before, data = [piece.nbytes for piece in pieces]
+        assert data == weight.nbytes
+        assert sum(before) % 64 == 0
+        assert sum(before) < 1000
+        onnx.checker.check_model(onnx.load_from_string(b"".join(pieces)), full_check=True)
+
+
 def test_a_weight_that_is_no_row_by_row_tensor_is_written_row_by_row() -> None:
     weight = np.arange(12, dtype=np.float32).reshape(3, 4).T
     model = onnx.load_from_string(b"".join(matmul_request(weight).model.chunks()))

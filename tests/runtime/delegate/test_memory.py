@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import json
+import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from onnx import TensorProto
 
 import trt_runtime
 
-from .programs import scaling_pte
+from ..building import binding, model, plan_of, record_of, written_aligned
+from .programs import WITHOUT_COMPILER, payload_of, scaling_pte
 
 pytestmark = pytest.mark.memory
 
@@ -89,3 +95,60 @@ def test_two_hundred_refused_loads_take_no_memory(tmp_path: Path, capfd) -> None
             program.run([torch.ones(1, 8)])
 
     assert grown_kilobytes(work, 20, 200) < 512
+
+
+TABLE = f"""
+{WITHOUT_COMPILER}
+import ctypes, gc, json, mmap, pathlib, struct, sys
+import torch
+from trt_runtime import _native, stats
+from trt_runtime.delegate.engine import DelegateEngine
+
+def anonymous():
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    status = pathlib.Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in status if line.startswith("RssAnon")).split()[1])
+
+def opened(path):
+    with open(path, "rb") as file:
+        payload = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    fields, start = _native.read_payload(payload)
+    return DelegateEngine(fields, _native.share_plan(payload[start:]))
+
+def run(engine):
+    index, row = torch.tensor([7, 12345]), torch.empty(2, 1024)
+    raws = [(t.data_ptr(), number, list(t.shape)) for t, number in ((index, 4), (row, 6))]
+    engine.bind(raws[:1], raws[1:])()
+    assert row.sum(1).tolist() == [7 * 1024, 0]
+
+small, large = sys.argv[1:]
+first = opened(small)  # whatever is allocated once
+run(first)
+before = anonymous()
+engine = opened(large)
+run(engine)
+print(json.dumps([anonymous() - before, stats()["plan_copies"]]))
+"""
+
+
+def table_payload(path: Path, rows: int) -> Path:
+    """A payload in a file of its own: a table of `rows` rows of 4 KiB of which row 7 is all sevens."""
+    inputs = [binding("index", "int64", [2], {})]
+    outputs = [binding("row", "float32", [2, 1024])]
+    table = bytearray(rows * 4096)
+    table[7 * 4096 : 8 * 4096] = struct.pack("<1024f", *[7] * 1024)
+    weight = TensorProto(name="table", data_type=1, dims=[rows, 1024], raw_data=bytes(table))
+    proto = model([("Gather", ["table", "index"], ["row"])], inputs, outputs, [weight])
+    path.write_bytes(payload_of(plan_of(written_aligned(proto)), record_of(inputs, outputs)))
+    return path
+
+
+def test_a_table_of_256_megabytes_is_not_copied(tmp_path: Path) -> None:
+    files = [table_payload(tmp_path / str(rows), rows) for rows in (20_000, 1 << 16)]
+    done = subprocess.run(
+        [sys.executable, "-c", TABLE, *map(str, files)], capture_output=True, text=True, check=True
+    )
+    kilobytes, copies = json.loads(done.stdout)
+    assert kilobytes < 16 * 1024
+    assert copies == 0

@@ -5,6 +5,7 @@ Protobuf defines that concatenated messages are merged, so a weight can be appen
 message of its own: a few header bytes, then the weight's own memory.
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +17,15 @@ import onnx_ir as ir
 # Weights up to this size (bytes) may be shape or axis arguments, which parsers want to see as constants.
 _SMALL = 1024
 
-# Field numbers of onnx.proto: ModelProto.graph, GraphProto.initializer, TensorProto.raw_data; wire type 2 (length).
+# What weights of more than that lie at multiples of, for whoever uses them where they are.
+ALIGNMENT = 64
+
+# Field numbers of onnx.proto: ModelProto.graph, GraphProto.initializer, TensorProto.raw_data and doc_string; wire type
+# 2 (length).
 _GRAPH_TAG = bytes([7 << 3 | 2])
 _INITIALIZER_TAG = bytes([5 << 3 | 2])
 _RAW_DATA_TAG = bytes([9 << 3 | 2])
+_DOC_STRING_TAG = bytes([12 << 3 | 2])
 
 _PROTOBUF_LIMIT = 2**31 - 1
 
@@ -79,15 +85,22 @@ class OnnxFile:
     def chunks(self) -> list[memoryview]:
         """Return the self-contained model as consecutive pieces; those of the weights are views of their memory."""
         pieces = [memoryview(self._graph.SerializeToString())]
+        position = pieces[0].nbytes
         for name, weight in self._weights.items():
-            head = onnx.TensorProto(
+            tensor = onnx.TensorProto(
                 name=name, data_type=int(weight.dtype), dims=_dims(weight)
             ).SerializeToString()
             data = _memory(weight)
-            head += _RAW_DATA_TAG + _varint(data.nbytes)
-            initializer = _INITIALIZER_TAG + _varint(len(head) + data.nbytes)
-            graph = _GRAPH_TAG + _varint(len(initializer) + len(head) + data.nbytes)
-            pieces += [memoryview(graph + initializer + head), data]
+            head = _before(tensor, data.nbytes)
+            if data.nbytes > _SMALL:
+                # A comment moves it to where it shall lie. Its size is tried: it changes how long other sizes are.
+                sizes = itertools.count()
+                while (position + len(head)) % ALIGNMENT:
+                    comment = b" " * next(sizes)
+                    comment = _DOC_STRING_TAG + _varint(len(comment)) + comment
+                    head = _before(tensor + comment, data.nbytes)
+            pieces += [memoryview(head), data]
+            position += len(head) + data.nbytes
         return pieces
 
     def without_weights(self) -> onnx.ModelProto:
@@ -134,6 +147,13 @@ class OnnxFile:
         path = directory / "model.onnx"
         path.write_bytes(model.SerializeToString())
         return path
+
+
+def _before(tensor: bytes, size: int) -> bytes:
+    """Return what stands before the `size` bytes of a tensor: it is a part of the graph that holds nothing else."""
+    tensor += _RAW_DATA_TAG + _varint(size)
+    initializer = _INITIALIZER_TAG + _varint(len(tensor) + size)
+    return _GRAPH_TAG + _varint(len(initializer) + len(tensor) + size) + initializer + tensor
 
 
 def _memory(weight: ir.TensorProtocol) -> memoryview:

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from .. import _native
 from ..checking import ShapeChecker
 from ..errors import InputError
 from ..executors.base import Executor, open_executor, verify_plan
+from ..executors.bound import Bound
 from ..executors.memory import Region, copy
 from ..info import DTYPES, EngineInfo
 from .payload import info_from_payload
@@ -46,7 +48,7 @@ class DelegateEngine:
 
         Args:
             payload: the fields of the delegate's payload, as `_native.read_payload` gives them.
-            plan: the plan in it; it is not kept.
+            plan: the plan in it; kept by an executor that reads its weights there.
 
         Raises:
             RecordError, PlanError: the payload is damaged.
@@ -73,7 +75,7 @@ class DelegateEngine:
             sizes[index] = [int(size) for size in shape]
         return sizes
 
-    def bind(self, inputs: Sequence[RawTensor], outputs: Sequence[RawTensor]) -> Callable[[], None]:
+    def bind(self, inputs: Sequence[RawTensor], outputs: Sequence[RawTensor]) -> Bound:
         """Return what runs the engine on this memory; raises InputError or ExecutionError."""
         taken = [_region(inputs[index]) for index in self._inputs]
         given = [_region(outputs[index]) for index in self._outputs]
@@ -87,7 +89,7 @@ class DelegateEngine:
             return self._bind_aliased(taken, given)
         return self._executor.bind(taken, given)
 
-    def _bind_aliased(self, inputs: list[Region], outputs: list[Region]) -> Callable[[], None]:
+    def _bind_aliased(self, inputs: list[Region], outputs: list[Region]) -> Bound:
         """Bind an engine some of whose outputs are written over inputs, wherever the outputs are.
 
         An executor that knows nothing of aliases may read the old state after it has written the new one,
@@ -117,13 +119,11 @@ class DelegateEngine:
                 for target in {state, given}
                 if target.address != results[index].address
             ]
-        return partial(_run_and_copy, self._executor.bind(inputs, results), copies, own)
+        bound = self._executor.bind(inputs, results)
+        return replace(bound, run=partial(_run_and_copy, bound.run, copies), keeps=(bound, own))
 
 
-def _run_and_copy(
-    run: Callable[[], None], copies: Sequence[tuple[Region, Region]], own: Sequence[torch.Tensor]
-) -> None:
-    """Run, then copy; ``own`` is what keeps the memory of some regions alive."""
+def _run_and_copy(run: Callable[[], object], copies: Sequence[tuple[Region, Region]]) -> None:
     run()
     for result, target in copies:
         copy(result, target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -13,6 +13,7 @@ from ..checking import ShapeChecker
 from ..errors import ExecutorUnavailableError, PlanError
 from ..info import EngineInfo
 from ..record import check_plan, info_from_fields
+from .bound import Bound
 from .memory import Region
 from .onnxruntime import OnnxRuntimeExecutor
 from .tensorrt import TensorRTExecutor
@@ -42,7 +43,7 @@ class Executor(Protocol):
         Raises ExecutionError.
         """
 
-    def bind(self, inputs: Sequence[Region], outputs: Sequence[Region]) -> Callable[[], None]:
+    def bind(self, inputs: Sequence[Region], outputs: Sequence[Region]) -> Bound:
         """Return what computes ``outputs`` in place whenever it is called.
 
         All regions are the CPU's memory, of the record's dtypes and checked shapes; they outlive the

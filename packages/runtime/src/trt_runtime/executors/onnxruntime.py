@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -11,7 +11,9 @@ import torch
 from .. import _native
 from ..errors import ExecutionError, ExecutorUnavailableError, PlanError
 from ..info import Binding, EngineInfo
+from .bound import Bound
 from .memory import Region
+from .onnx_session import Session
 
 # torch name: (ONNX's TensorProto.DataType, ONNX Runtime's name of it)
 _TYPES: Mapping[str, tuple[int, str]] = {
@@ -25,7 +27,6 @@ _TYPES: Mapping[str, tuple[int, str]] = {
     "float16": (10, "tensor(float16)"),
     "float64": (11, "tensor(double)"),
 }
-_SILENT = 4  # log severity "fatal": what goes wrong is in the exception that we raise
 
 
 class OnnxRuntimeExecutor:
@@ -36,7 +37,7 @@ class OnnxRuntimeExecutor:
     )
 
     def __init__(self, info: EngineInfo, plan: _native.Plan) -> None:
-        """Make the session. Copies the model once: ONNX Runtime takes nothing but ``bytes``.
+        """Make the session, which reads its large weights where they are in the plan: it keeps the plan.
 
         Raises:
             ExecutorUnavailableError: onnxruntime is missing, or the engine is not for its CPU kernels.
@@ -46,30 +47,18 @@ class OnnxRuntimeExecutor:
         self.check(info, plan)
         import onnxruntime
 
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = _SILENT
-        # As many threads as torch was told to use. Left to itself ONNX Runtime takes all cores and
-        # pins its threads, which fails noisily in containers.
-        options.intra_op_num_threads = torch.get_num_threads()
-        options.inter_op_num_threads = 1
-        model = bytes(memoryview(plan)[plan.payload_offset :])
-        _native.count_plan_copy()
         try:
-            self._session = onnxruntime.InferenceSession(
-                model, options, providers=["CPUExecutionProvider"], enable_fallback=0
-            )
+            self._session = Session(memoryview(plan)[plan.payload_offset :])
         except Exception as error:  # a dozen classes of the extension module, without a common base
             raise PlanError(
                 f"engine '{info.name}': expected an ONNX model that ONNX Runtime "
                 f"{onnxruntime.__version__} loads, found: {error}; build the engine again"
             ) from error
-        # The session keeps the bytes for a provider fallback that is switched off above.
-        vars(self._session).pop("_model_bytes", None)
         self._name = info.name
         self._inputs = [(binding.name, _TYPES[binding.dtype][0]) for binding in info.inputs]
         self._outputs = [(binding.name, _TYPES[binding.dtype][0]) for binding in info.outputs]
-        _compare(info.name, "inputs", info.inputs, self._session.get_inputs())
-        _compare(info.name, "outputs", info.outputs, self._session.get_outputs())
+        _compare(info.name, "inputs", info.inputs, self._session.ort.get_inputs())
+        _compare(info.name, "outputs", info.outputs, self._session.ort.get_outputs())
 
     @staticmethod
     def check(info: EngineInfo, plan: _native.Plan) -> None:
@@ -93,36 +82,29 @@ class OnnxRuntimeExecutor:
         """Compute ``outputs`` in place; raises ExecutionError."""
         self.bind([Region.of(x) for x in inputs], [Region.of(y) for y in outputs])()
 
-    def bind(self, inputs: Sequence[Region], outputs: Sequence[Region]) -> Callable[[], None]:
-        """Return what runs on this memory of the CPU, as often as it is called; raises ExecutionError."""
-        binding = self._session.io_binding()
-        with self._explained(inputs, outputs):
+    def bind(self, inputs: Sequence[Region], outputs: Sequence[Region]) -> Bound:
+        """Return what runs on this memory of the CPU; raises ExecutionError."""
+        explain = partial(self._explain, inputs, outputs)
+        binding = self._session.ort.io_binding()
+        try:
             for (name, element), region in zip(self._inputs, inputs, strict=True):
                 binding.bind_input(name, "cpu", 0, element, region.shape, _address(region))
             for (name, element), region in zip(self._outputs, outputs, strict=True):
                 binding.bind_output(name, "cpu", 0, element, region.shape, _address(region))
-        # What is beneath ONNX Runtime's Python classes: they cost a small engine a tenth of its time.
-        native, bound = self._session._sess, binding._iobinding
-
-        def run() -> None:
-            try:
-                native.run_with_iobinding(bound, None)
-            except Exception:
-                with self._explained(inputs, outputs):
-                    raise
-
-        return run
-
-    @contextmanager
-    def _explained(self, inputs: Sequence[Region], outputs: Sequence[Region]) -> Iterator[None]:
-        try:
-            yield
         except Exception as error:
-            raise ExecutionError(
-                f"engine '{self._name}': expected ONNX Runtime to run it on inputs of the shapes "
-                f"{[list(region.shape) for region in inputs]} into outputs of "
-                f"{[list(region.shape) for region in outputs]}, found: {error}"
-            ) from error
+            raise explain(error) from error
+        # What is beneath ONNX Runtime's Python classes: they cost a small engine a tenth of its time.
+        run = partial(self._session.ort._sess.run_with_iobinding, binding._iobinding, None)
+        return Bound(run, explain, keeps=self._session)
+
+    def _explain(
+        self, inputs: Sequence[Region], outputs: Sequence[Region], error: Exception
+    ) -> ExecutionError:
+        return ExecutionError(
+            f"engine '{self._name}': expected ONNX Runtime to run it on inputs of the shapes "
+            f"{[list(region.shape) for region in inputs]} into outputs of "
+            f"{[list(region.shape) for region in outputs]}, found: {error}"
+        )
 
 
 # An empty tensor has no address, and ONNX Runtime refuses a null one though it reads nothing there.

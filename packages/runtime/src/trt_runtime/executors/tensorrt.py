@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -12,6 +12,7 @@ import torch
 from .. import _native
 from ..errors import ExecutionError, ExecutorUnavailableError, PlanError
 from ..info import Binding, EngineInfo
+from .bound import Bound
 from .memory import Region
 
 _MODULES: Mapping[str, str] = {"tensorrt": "tensorrt", "tensorrt-rtx": "tensorrt_rtx"}
@@ -116,7 +117,7 @@ class TensorRTExecutor:
             # The allocator hands memory out again in the order of this stream, so it may go now.
             del scratch
 
-    def bind(self, inputs: Sequence[Region], outputs: Sequence[Region]) -> Callable[[], None]:
+    def bind(self, inputs: Sequence[Region], outputs: Sequence[Region]) -> Bound:
         """Return what runs on this memory of the CPU, by way of the GPU's; raises ExecutionError.
 
         Regions of the same address share their memory on the GPU too: an output that is written over an
@@ -138,7 +139,7 @@ class TensorRTExecutor:
             for host, device in given:
                 host.copy_(device)  # waits for the stream
 
-        return run
+        return Bound(run)
 
     def _allocate(self, size: int) -> torch.Tensor:
         return torch.empty(size, dtype=torch.uint8, device=self._device)

@@ -1,0 +1,110 @@
+"""Opens ONNX Runtime sessions over a model whose weights stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .. import _native
+from .onnx_weights import TYPES, DetachedModel, Weight, detach_weights
+from .wire import WireError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# An external file must exist, even where its contents are given otherwise. What wants to read a weight in it finds
+# nothing and fails, which is how we learn that the weight has to be in the model.
+_FOLDER, _FILE = "/dev", "null"
+_SILENT = 4  # log severity "fatal": what goes wrong is in the exception that we raise
+
+
+class Session:
+    """An ONNX Runtime session and what it reads: keep all of it as long as anything of the session is in use."""
+
+    def __init__(self, model: memoryview) -> None:
+        """Open a session that reads its large weights in ``model``, or else copies all of it.
+
+        ONNX Runtime takes a model as ``bytes`` only, and copies those once more. Instead it is given one that says
+        that its weights are in a file, and then the weights.
+
+        Raises:
+            Exception: what ONNX Runtime raises. A dozen classes without a common base.
+
+        """
+        self.weights: Sequence[Any] = ()
+        for tables_only in (False, True):
+            detached = _detach(model, tables_only=tables_only)
+            if detached is None or not detached.weights:
+                break
+            if self._opens(model, detached):
+                # More than half of it copied, for weights that lie unaligned or are changed: all but all of it.
+                if detached.kept > sum(weight.nbytes for weight in detached.weights):
+                    _native.count_plan_copy()
+                return
+        if detached is None or detached.weights or detached.kept:  # else there is nothing in it
+            _native.count_plan_copy()
+        self.ort = _session(bytes(model), _options())
+
+    def _opens(self, model: memoryview, detached: DetachedModel) -> bool:
+        import onnxruntime
+
+        options = _options()
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", _FOLDER
+        )
+        weights = []
+        for weight in detached.weights:
+            value = onnxruntime.OrtValue.ortvalue_from_numpy(_view(model, weight))
+            options.add_initializer(weight.name, value)
+            weights.append(value)
+        try:
+            self.ort, self.weights = _session(detached.model, options), weights
+        except (
+            Exception
+        ):  # it reads a weight, or the model is no good: which it is, a copy will tell
+            return False
+        return True
+
+
+def _detach(model: memoryview, *, tables_only: bool) -> DetachedModel | None:
+    def is_aligned(weight: Weight) -> bool:
+        return bool(_view(model, weight).flags.aligned)
+
+    try:
+        return detach_weights(model, _FILE, is_aligned, tables_only=tables_only)
+    except WireError:
+        return None  # ONNX Runtime will say what is wrong with it, in its own words
+
+
+def _view(model: memoryview, weight: Weight) -> np.ndarray[Any, Any]:
+    """A weight as an array over the model's memory, which it keeps alive."""
+    import numpy as np
+
+    name, size = TYPES[weight.data_type]
+    array = np.frombuffer(model, name, weight.nbytes // size, weight.start)
+    return array.reshape(weight.shape)
+
+
+def _options() -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _SILENT
+    # As many threads as torch was told to use. Left to itself ONNX Runtime takes all cores and pins its
+    # threads, which fails noisily in containers.
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.inter_op_num_threads = 1
+    return options
+
+
+def _session(model: bytes, options: Any) -> Any:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(
+        model, options, providers=["CPUExecutionProvider"], enable_fallback=0
+    )
+    # It keeps the bytes for a provider fallback that is switched off above.
+    vars(session).pop("_model_bytes", None)
+    return session
