@@ -40,6 +40,7 @@ std::vector<std::optional<std::string>> Engine::serialize_metadata_only() const 
 }
 
 at::Tensor Engine::plan_tensor() const {
+    plan_->given_away();
     auto* const data = const_cast<std::byte*>(plan_->bytes().data());  // the contract in engine.h
     return at::from_blob(
         data, {static_cast<std::int64_t>(plan_->size())}, [plan = plan_](void*) {}, at::kByte);

@@ -35,7 +35,8 @@ class TRT_RUNTIME_API Engine : public torch::CustomClassHolder {
     // It and its views keep the plan alive, with or without this engine, and cannot be resized.
     //
     // A tensor cannot be read-only, so this is a contract: who writes to it damages the plan. What
-    // comes of that is found by the plan's sha256, not executed (docs/engine-record.md).
+    // comes of that is found by the plan's sha256, not executed (docs/engine-record.md): after
+    // this, a plan that was hashed before is hashed again before it is run.
     at::Tensor plan_tensor() const;
 
     const Record& record() const noexcept { return record_; }

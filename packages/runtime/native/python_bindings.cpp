@@ -2,6 +2,7 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include "python_delegate.h"
 #include "python_executor.h"
 #include "python_reference.h"
+#include "sha256.h"
 #include "stats.h"
 
 // `trt_runtime._native`: what the Python half needs of the library and torch does not offer.
@@ -50,6 +52,25 @@ std::shared_ptr<Plan> copy_plan(const py::buffer& source) {
     const auto* const data = static_cast<const std::byte*>(info.ptr);
     count(Counter::kPlanCopies);
     return std::make_shared<Plan>(std::vector<std::byte>(data, data + info.size * info.itemsize));
+}
+
+// `function(memoryview) -> bytes`, which must not keep the view.
+void register_python_sha256(py::function function) {
+    const PythonReference held{std::move(function)};
+    register_sha256(
+        std::make_shared<const Sha256Function>([held](const std::span<const std::byte> bytes) {
+            const py::gil_scoped_acquire gil;
+            const auto memory =
+                py::memoryview::from_memory(bytes.data(), static_cast<py::ssize_t>(bytes.size()));
+            const auto digest = held.get()(memory).cast<std::string>();
+            memory.attr("release")();
+            Sha256 result;
+            TORCH_CHECK(digest.size() == result.size(), "sha256 of a plan: expected ",
+                        result.size(), " bytes from the registered function, found ",
+                        digest.size());
+            std::memcpy(result.data(), digest.data(), result.size());
+            return result;
+        }));
 }
 
 py::object make_engine(std::shared_ptr<Plan> plan, const py::dict& fields) {
@@ -105,10 +126,15 @@ PYBIND11_MODULE(_native, module) {
         .def_property_readonly(
             "payload_offset",
             [](const Plan& plan) { return plan.payload().data() - plan.bytes().data(); })
-        .def_property_readonly("payload_sha256", [](const Plan& plan) {
-            const auto digest = plan.payload_sha256();
-            return py::bytes(reinterpret_cast<const char*>(digest.data()), digest.size());
-        });
+        .def_property_readonly("payload_sha256",
+                               [](const Plan& plan) {
+                                   const auto digest = plan.payload_sha256();
+                                   return py::bytes(reinterpret_cast<const char*>(digest.data()),
+                                                    digest.size());
+                               })
+        .def_property_readonly("sha256", [](const Plan& plan) { return to_hex(plan.sha256()); })
+        .def_property_readonly("verified_sha256",
+                               [](const Plan& plan) { return to_hex(plan.verified_sha256()); });
     module.def("share_plan", &share_plan, py::arg("source"));
     module.def("copy_plan", &copy_plan, py::arg("source"));
 
@@ -143,6 +169,7 @@ PYBIND11_MODULE(_native, module) {
 
     module.def("register_executor", &register_python_executor, py::arg("format"), py::arg("check"),
                py::arg("load"));
+    module.def("register_sha256", &register_python_sha256, py::arg("function"));
     bind_delegate(module);
 
     module.def("stats", &stats_dict);

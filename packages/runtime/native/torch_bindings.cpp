@@ -81,6 +81,8 @@ TORCH_LIBRARY(trt_runtime, library) {
              [](const EnginePointer& engine) { return engine->serialize_metadata_only(); })
         .def("serialized_engine_tensor",
              [](const EnginePointer& engine) { return engine->plan_tensor(); })
+        .def("plan_sha256",
+             [](const EnginePointer& engine) { return to_hex(engine->plan()->sha256()); })
         // Traced as itself: nothing is flattened, copied or put back.
         .def("tracing_mode", [](const EnginePointer&) { return std::string("real"); })
         .def("__eq__", &is_same)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -56,9 +55,8 @@ class Engine:
         native_plan = _hold(plan)
         info = record if isinstance(record, EngineInfo) else EngineInfo.from_mapping(record)
         if info.plan is None:
-            view = memoryview(native_plan)
-            digest = hashlib.sha256(view).hexdigest()
-            info = replace(info, plan=PlanInfo(native_plan.format, view.nbytes, digest))
+            size = memoryview(native_plan).nbytes
+            info = replace(info, plan=PlanInfo(native_plan.format, size, native_plan.sha256))
         return cls(_native.make_engine(native_plan, fields_from_info(info)))
 
     @classmethod
@@ -102,6 +100,15 @@ class Engine:
         """
         tensor: torch.Tensor = self._object.serialized_engine_tensor()  # type: ignore[attr-defined]
         return tensor
+
+    @property
+    def plan_sha256(self) -> str:
+        """The sha256 of all bytes of the plan, in hex. The first who asks has them read; they are read once.
+
+        The record says what it should be (``info.plan.sha256``); this is what it is.
+        """
+        digest: str = self._object.plan_sha256()  # type: ignore[attr-defined]
+        return digest
 
     def serialize(self) -> list[str]:
         """Return the 13 strings of docs/engine-record.md, the plan in base64: slow and large."""
@@ -152,6 +159,9 @@ def _hold(plan: Any) -> _native.Plan:
             "what the builder returned"
         ) from None
     # Only these can never change. A read-only view of something else may have a writer elsewhere.
-    if type(view.obj) in (bytes, _native.Plan):
+    if isinstance(view.obj, _native.Plan):
+        whole = memoryview(view.obj).nbytes == flat.nbytes
+        return view.obj if whole else _native.share_plan(flat)  # it knows its hash already
+    if type(view.obj) is bytes:
         return _native.share_plan(flat)
     return _native.copy_plan(flat)
