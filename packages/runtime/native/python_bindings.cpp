@@ -10,13 +10,16 @@
 #include <vector>
 
 #include "build_info.h"
+#include "capabilities.h"
 #include "delegate/blob.h"
 #include "engine.h"
 #include "errors.h"
+#include "mapped_file.h"
 #include "python_delegate.h"
 #include "python_executor.h"
 #include "python_reference.h"
 #include "sha256.h"
+#include "state.h"
 #include "stats.h"
 
 // `trt_runtime._native`: what the Python half needs of the library and torch does not offer.
@@ -73,6 +76,15 @@ void register_python_sha256(py::function function) {
         }));
 }
 
+// `function() -> bool`.
+void register_python_takes_tensors(py::function function) {
+    const PythonReference held{std::move(function)};
+    register_takes_tensors(std::make_shared<const TakesTensors>([held] {
+        const py::gil_scoped_acquire gil;
+        return held.get()().cast<bool>();
+    }));
+}
+
 py::object make_engine(std::shared_ptr<Plan> plan, const py::dict& fields) {
     return torch::jit::toPyObject(
         c10::IValue(c10::make_intrusive<Engine>(record_from_dict(fields), std::move(plan))));
@@ -120,6 +132,15 @@ PYBIND11_MODULE(_native, module) {
     py::register_exception_translator(&translate_errors);
 
     py::class_<Plan, std::shared_ptr<Plan>>(module, "Plan", py::buffer_protocol())
+        // Immutable, so a copy of what holds it holds the same.
+        .def("__deepcopy__", [](const py::object& plan, const py::dict&) { return plan; })
+        .def(
+            "__reduce_ex__",
+            [](const py::object& plan, const int protocol) {
+                return py::module_::import("trt_runtime.state").attr("reduce_plan")(plan, protocol);
+            })
+        .def_property_readonly("tensor",
+                               [](const std::shared_ptr<Plan>& plan) { return tensor_over(plan); })
         .def_buffer([](const Plan& plan) { return view(plan.bytes()); })
         .def_property_readonly(
             "format", [](const Plan& plan) { return std::string(to_string(plan.format())); })
@@ -137,6 +158,13 @@ PYBIND11_MODULE(_native, module) {
                                [](const Plan& plan) { return to_hex(plan.verified_sha256()); });
     module.def("share_plan", &share_plan, py::arg("source"));
     module.def("copy_plan", &copy_plan, py::arg("source"));
+    module.def("map_plan", &map_plan, py::arg("file"));
+    module.def(
+        "plan_from_tensor",
+        [](const at::Tensor& tensor) {
+            return std::const_pointer_cast<Plan>(plan_from_tensor(tensor));
+        },
+        py::arg("tensor"));
 
     module.def("make_engine", &make_engine, py::arg("plan"), py::arg("fields"));
     module.def(
@@ -145,6 +173,12 @@ PYBIND11_MODULE(_native, module) {
             return torch::jit::toPyObject(c10::IValue(Engine::deserialize(slots)));
         },
         py::arg("slots"));
+    module.def(
+        "restore_engine",
+        [](const std::vector<std::string>& slots, std::shared_ptr<Plan> plan) {
+            return torch::jit::toPyObject(c10::IValue(Engine::restore(slots, std::move(plan))));
+        },
+        py::arg("slots"), py::arg("plan"));
     module.def(
         "parse_record",
         [](const std::vector<std::string>& slots) {
@@ -169,9 +203,12 @@ PYBIND11_MODULE(_native, module) {
 
     module.def("register_executor", &register_python_executor, py::arg("format"), py::arg("check"),
                py::arg("load"));
+    module.def("register_takes_tensors", &register_python_takes_tensors, py::arg("function"));
     module.def("register_sha256", &register_python_sha256, py::arg("function"));
     bind_delegate(module);
 
+    module.def("capabilities",
+               [] { return std::vector<std::string>(kCapabilities.begin(), kCapabilities.end()); });
     module.def("stats", &stats_dict);
     module.def("count_plan_copy", [] { count(Counter::kPlanCopies); });
     module.def("count_executor_load", [] { count(Counter::kExecutorLoads); });

@@ -2,40 +2,27 @@
 
 #include <c10/util/Exception.h>
 
-#include <mutex>
 #include <string_view>
 #include <utility>
+
+#include "registered.h"
 
 namespace trt_runtime {
 namespace {
 
-struct Registry {
-    std::mutex mutex;
-    std::shared_ptr<const Sha256Function> function;
-};
-
-// Never destroyed: plans may be hashed after the destructors of static objects have run.
-Registry& registry() {
-    static auto* const instance = new Registry;
+Registered<Sha256Function>& registered() {
+    static auto* const instance = new Registered<Sha256Function>;
     return *instance;
 }
 
 }  // namespace
 
 void register_sha256(std::shared_ptr<const Sha256Function> function) {
-    {
-        const std::lock_guard lock(registry().mutex);
-        std::swap(registry().function, function);
-    }
-    // The one that was replaced dies here, outside the lock: it may need the GIL for that.
+    registered().set(std::move(function));
 }
 
 Sha256 sha256(const std::span<const std::byte> bytes) {
-    std::shared_ptr<const Sha256Function> function;
-    {
-        const std::lock_guard lock(registry().mutex);
-        function = registry().function;
-    }
+    const auto function = registered().get();
     TORCH_CHECK(function != nullptr,
                 "sha256 of a plan: expected a function that computes it, found none; import "
                 "trt_runtime in this process");
