@@ -44,7 +44,9 @@ def test_it_is_that_of_all_bytes(counted) -> None:
 def test_it_says_what_the_plan_is_whatever_the_record_says() -> None:
     engine = relu_engine(plan={**PLAN_FIELD, "sha256": "0" * 64})
     assert engine.plan_sha256 == DIGEST
-    with pytest.raises(PlanError, match=rf"expected the sha256 0{{64}} of the plan, found {DIGEST}"):
+    with pytest.raises(
+        PlanError, match=rf"expected the sha256 0{{64}} of the plan, found {DIGEST}"
+    ):
         engine(torch.ones(1, 8))
 
 
@@ -116,7 +118,7 @@ def test_what_fails_while_hashing_is_told_and_forgotten(counted) -> None:
     engine = relu_engine(plan=PLAN_FIELD)
     with hashing_with(fail), pytest.raises(ZeroDivisionError, match="no hash today"):
         _ = engine.plan_sha256
-    with hashing_with(lambda plan: b"short"), pytest.raises(RuntimeError, match="32 .* found 5"):
+    with hashing_with(lambda plan: b"short"), pytest.raises(RuntimeError, match=r"32 .* found 5"):
         _ = engine.plan_sha256
     assert engine.plan_sha256 == DIGEST
 

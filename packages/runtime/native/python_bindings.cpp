@@ -18,6 +18,7 @@
 #include "python_delegate.h"
 #include "python_executor.h"
 #include "python_reference.h"
+#include "record_values.h"
 #include "sha256.h"
 #include "state.h"
 #include "stats.h"
@@ -193,6 +194,13 @@ PYBIND11_MODULE(_native, module) {
     module.def(
         "engine_fields",
         [](const py::handle& engine) { return record_to_dict(engine_of(engine)->record()); },
+        py::arg("engine"));
+    // The method of the object does the same, but torch makes a RuntimeError of any error in one.
+    module.def(
+        "engine_record",
+        [](const py::handle& engine) {
+            return torch::jit::toPyObject(c10::IValue(record_values(engine_of(engine)->record())));
+        },
         py::arg("engine"));
     module.def(
         "engine_plan",

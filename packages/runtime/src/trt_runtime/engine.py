@@ -148,8 +148,7 @@ class Engine:
                 nested more than 100 deep: torch has no value for the one and no patience for the other.
 
         """
-        record: dict[str, Any] = self._object.record()  # type: ignore[attr-defined]
-        return record
+        return _native.engine_record(self._object)
 
     def __reduce__(self) -> tuple[Any, tuple[torch.ScriptObject]]:
         return Engine.from_script_object, (self._object,)  # state.py has the rest

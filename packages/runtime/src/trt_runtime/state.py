@@ -58,17 +58,23 @@ def reduce_engine(engine: torch.ScriptObject) -> tuple[Callable[..., Any], tuple
     return restore_engine, (slots, _native.engine_plan(engine))
 
 
-def register() -> None:
-    """Tell the native library and Python's pickle; once per process, however often this is imported."""
-    _native.register_takes_tensors(takes_tensors)
-    before = copyreg.dispatch_table.get(torch.ScriptObject)
-    if getattr(before, "__module__", None) == __name__:
-        return
+class _Reducer:
+    """Pickles engines; any other object of torch's as if we were not here."""
 
-    def reduce(script_object: torch.ScriptObject) -> Any:
-        """Pickle engines; any other object of torch's as if we were not here."""
-        if script_object._type().qualified_name() == _CLASS:  # type: ignore[attr-defined]
+    def __init__(self, before: Callable[[Any], Any] | None) -> None:
+        """``before`` is the reducer that was there."""
+        self.before = before
+
+    def __call__(self, script_object: Any) -> Any:
+        if script_object._type().qualified_name() == _CLASS:
             return reduce_engine(script_object)
-        return before(script_object) if before else script_object.__reduce_ex__(2)
+        return self.before(script_object) if self.before else script_object.__reduce_ex__(2)
 
-    copyreg.pickle(torch.ScriptObject, reduce)  # type: ignore[arg-type]
+
+def register() -> None:
+    """Tell the native library and Python's pickle; however often this is imported, the last counts."""
+    _native.register_takes_tensors(takes_tensors)
+    before: Any = copyreg.dispatch_table.get(torch.ScriptObject)
+    if type(before).__module__ == __name__:
+        before = before.before
+    copyreg.pickle(torch.ScriptObject, _Reducer(before))
