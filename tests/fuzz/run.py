@@ -99,7 +99,12 @@ FUZZERS = (
     Fuzzer("reference", ("delegate/reference.cpp", "delegate/json_fields.cpp"), max_length=1024),
     Fuzzer("record", ("record.cpp", "errors.cpp"), max_length=1024, needs_torch=True),
     Fuzzer("fields", ("record.cpp", "errors.cpp"), max_length=512, needs_torch=True),
-    Fuzzer("plan", ("plan.cpp", "errors.cpp"), max_length=512, needs_torch=True),
+    Fuzzer(
+        "plan",
+        ("plan.cpp", "errors.cpp", "sha256.cpp", "stats.cpp"),
+        max_length=512,
+        needs_torch=True,
+    ),
     Fuzzer("base64", ("base64.cpp", "errors.cpp", "stats.cpp"), max_length=256, needs_torch=True),
 )
 

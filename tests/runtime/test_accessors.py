@@ -243,8 +243,9 @@ def test_the_accessors_may_be_called_while_tracing(counted) -> None:
             assert self.engine.serialized_engine_tensor().numel() == len(RELU_PLAN)
             return torch.ops.trt_runtime.execute_engine([x], self.engine)[0]
 
+    model = Reads()
     with counted() as grown:
-        torch.export.export(Reads(), (torch.ones(4, 8),)).run_decompositions()
+        torch.export.export(model, (torch.ones(4, 8),)).run_decompositions()
     assert grown == {}
 
 

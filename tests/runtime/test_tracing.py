@@ -91,20 +91,14 @@ def test_the_calls_stay_plain_nodes_in_their_order(strict) -> None:
     assert engines == ["shared", "shared", "shared", "other"]
 
 
-def test_copies_and_files_cost_what_they_did(counted) -> None:
+def test_copies_and_files_serialize_nothing_either(counted) -> None:
     program, file = export(Calls(relu_engine())), io.BytesIO()
-    once = {"serializations": 1, "base64_encodes": 1}
-    back = {"deserializations": 1, "base64_decodes": 1}
     with counted() as grown:
         copy.deepcopy(program)
-    assert grown == once | back
-    with counted() as grown:
         torch.export.save(program, file)
-    assert grown == once
-    file.seek(0)
-    with counted() as grown:
+        file.seek(0)
         torch.export.load(file)
-    assert grown == back
+    assert grown == {}
 
 
 MAKING: dict[str, Callable[[torch.nn.Module, str], object]] = {
@@ -227,7 +221,8 @@ def test_methods_called_while_tracing_run_on_the_engine_itself(counted) -> None:
     ]
     assert model.engine.serialize() == before
     pure = {"__obj_flatten__", "serialize", "tracing_mode", "__eq__", "__ne__", "__getstate__"}
-    pure |= {"serialize_metadata_only", "serialized_engine_tensor"}
+    pure |= {"serialize_metadata_only", "serialized_engine_tensor", "plan_sha256"}
+    pure |= {"record", "capabilities"}
     assert set(relu_engine().script_object._method_names()) - {"__setstate__"} == pure
 
 
@@ -278,8 +273,8 @@ def test_the_default_backend_of_torch_compile_refuses_engines() -> None:
         compiled(torch.randn(4, 8))
 
 
-def test_stats_are_those_of_0_1_and_those_of_delegates() -> None:
+def test_stats_are_those_of_0_1_and_those_of_later_releases() -> None:
     assert set(trt_runtime.stats()) == {
         *("serializations", "deserializations", "base64_encodes", "base64_decodes"),
-        *("plan_copies", "executor_loads", "delegate_bindings"),
+        *("plan_copies", "executor_loads", "delegate_bindings", "plan_hashes"),
     }

@@ -11,6 +11,29 @@
 
 namespace trt_runtime {
 
+namespace {
+
+using HeldPlan = std::shared_ptr<const Plan>;
+
+// Its address is what tells the memory of a plan from any other.
+void release(void* const held) { delete static_cast<HeldPlan*>(held); }
+
+}  // namespace
+
+at::Tensor tensor_over(std::shared_ptr<const Plan> plan) {
+    auto* const data = const_cast<std::byte*>(plan->bytes().data());  // the contract in engine.h
+    const auto size = static_cast<std::int64_t>(plan->size());
+    return at::for_blob(data, {size})
+        .context(new HeldPlan(std::move(plan)), &release)
+        .options(at::kByte)
+        .make_tensor();
+}
+
+std::shared_ptr<const Plan> plan_of(const c10::DataPtr& memory) {
+    if (memory.get_deleter() != &release) return nullptr;
+    return *static_cast<const HeldPlan*>(memory.get_context());
+}
+
 Engine::Engine(Record record, std::shared_ptr<const Plan> plan)
     : record_(std::move(record)), plan_(std::move(plan)) {
     check_record(record_);
@@ -23,6 +46,16 @@ c10::intrusive_ptr<Engine> Engine::deserialize(const std::vector<std::string>& s
     auto engine = c10::make_intrusive<Engine>(std::move(record), std::move(plan));
     count(Counter::kDeserializations);
     return engine;
+}
+
+c10::intrusive_ptr<Engine> Engine::restore(const std::vector<std::string>& slots,
+                                           std::shared_ptr<const Plan> plan) {
+    Record record = parse_record(slots);
+    TRT_RUNTIME_CHECK(
+        RecordError, slots[kEngineSlot].empty(),
+        "engine slot: expected nothing, since the plan comes beside the record, found ",
+        slots[kEngineSlot].size(), " characters; make the record again");
+    return c10::make_intrusive<Engine>(std::move(record), std::move(plan));
 }
 
 std::vector<std::string> Engine::serialize() const {
@@ -40,9 +73,8 @@ std::vector<std::optional<std::string>> Engine::serialize_metadata_only() const 
 }
 
 at::Tensor Engine::plan_tensor() const {
-    auto* const data = const_cast<std::byte*>(plan_->bytes().data());  // the contract in engine.h
-    return at::from_blob(
-        data, {static_cast<std::int64_t>(plan_->size())}, [plan = plan_](void*) {}, at::kByte);
+    plan_->given_away();
+    return tensor_over(plan_);
 }
 
 std::vector<at::Tensor> Engine::execute(const std::vector<at::Tensor>& inputs) {

@@ -15,6 +15,12 @@
 
 namespace trt_runtime {
 
+// The plan as a uint8 tensor of shape [size] on the CPU, over the plan's own memory: no copy. It
+// and its views keep the plan alive and cannot be resized.
+TRT_RUNTIME_API at::Tensor tensor_over(std::shared_ptr<const Plan> plan);
+// The plan that such a tensor's memory belongs to; null for any other memory.
+std::shared_ptr<const Plan> plan_of(const c10::DataPtr& memory);
+
 // A plan and its record: `torch.classes.trt_runtime.Engine`. Immutable but for the executor, which
 // the first execution makes.
 class TRT_RUNTIME_API Engine : public torch::CustomClassHolder {
@@ -25,17 +31,21 @@ class TRT_RUNTIME_API Engine : public torch::CustomClassHolder {
     // From the 13 strings of serialize(). Throws RecordError or PlanError.
     static c10::intrusive_ptr<Engine> deserialize(const std::vector<std::string>& slots);
 
+    // From such strings with nothing in the engine slot, and the plan beside them. The same errors.
+    static c10::intrusive_ptr<Engine> restore(const std::vector<std::string>& slots,
+                                              std::shared_ptr<const Plan> plan);
+
     // The full record, the plan in base64.
     std::vector<std::string> serialize() const;
 
     // The record without the plan: the engine slot is nullopt. Touches no byte of the plan.
     std::vector<std::optional<std::string>> serialize_metadata_only() const;
 
-    // The plan as a uint8 tensor of shape [size] on the CPU, over the plan's own memory: no copy.
-    // It and its views keep the plan alive, with or without this engine, and cannot be resized.
+    // A tensor over the plan, for whoever asks.
     //
     // A tensor cannot be read-only, so this is a contract: who writes to it damages the plan. What
-    // comes of that is found by the plan's sha256, not executed (docs/engine-record.md).
+    // comes of that is found by the plan's sha256, not executed (docs/engine-record.md): after
+    // this, a plan that was hashed before is hashed again before it is run.
     at::Tensor plan_tensor() const;
 
     const Record& record() const noexcept { return record_; }

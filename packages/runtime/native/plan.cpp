@@ -6,6 +6,7 @@
 
 #include "errors.h"
 #include "little_endian.h"
+#include "stats.h"
 
 namespace trt_runtime {
 namespace {
@@ -115,12 +116,33 @@ Plan::Plan(const std::byte* const data, const std::size_t size, std::shared_ptr<
     payload_sha256_ = bytes_.subspan(24, 32);
 }
 
+Plan::Plan(std::shared_ptr<const std::vector<std::byte>> bytes)
+    : Plan(bytes->data(), bytes->size(), bytes) {}
+
 Plan::Plan(std::vector<std::byte> bytes)
-    : Plan([&] {
-          auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-          const std::byte* const data = owner->data();
-          const std::size_t size = owner->size();
-          return Plan(data, size, std::move(owner));
-      }()) {}
+    : Plan(std::make_shared<const std::vector<std::byte>>(std::move(bytes))) {}
+
+Plan::~Plan() { delete sha256_.load(std::memory_order_acquire); }
+
+Sha256 Plan::compute_sha256() const {
+    count(Counter::kPlanHashes);
+    return trt_runtime::sha256(bytes_);
+}
+
+// Not std::call_once: a thread that hashes may need the GIL, which one that waits for it may hold.
+// Two may thus both hash; the first to come back is kept.
+Sha256 Plan::sha256() const {
+    if (const Sha256* const known = sha256_.load(std::memory_order_acquire)) return *known;
+    auto computed = std::make_unique<const Sha256>(compute_sha256());
+    const Sha256* expected = nullptr;
+    if (!sha256_.compare_exchange_strong(expected, computed.get(), std::memory_order_acq_rel)) {
+        return *expected;
+    }
+    return *computed.release();
+}
+
+Sha256 Plan::verified_sha256() const {
+    return given_away_.load() && sha256_.load() != nullptr ? compute_sha256() : sha256();
+}
 
 }  // namespace trt_runtime

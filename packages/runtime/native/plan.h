@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "export.h"
+#include "sha256.h"
 
 namespace trt_runtime {
 
@@ -28,6 +30,9 @@ class TRT_RUNTIME_API Plan {
   public:
     Plan(const std::byte* data, std::size_t size, std::shared_ptr<const void> owner);
     explicit Plan(std::vector<std::byte> bytes);
+    Plan(const Plan&) = delete;
+    Plan& operator=(const Plan&) = delete;
+    ~Plan();
 
     std::span<const std::byte> bytes() const noexcept { return bytes_; }
     std::size_t size() const noexcept { return bytes_.size(); }
@@ -38,12 +43,25 @@ class TRT_RUNTIME_API Plan {
     // sha256 of the payload as the header has it; empty where the header has none.
     std::span<const std::byte> payload_sha256() const noexcept { return payload_sha256_; }
 
+    // sha256 of all bytes. The first call reads them, the plan keeps what it found. May enter
+    // Python (sha256.h): hold no lock.
+    Sha256 sha256() const;
+    // The same, for who is about to run the plan: computed anew once a tensor over the plan has
+    // been given away, since a tensor can be written to at any time after.
+    Sha256 verified_sha256() const;
+    void given_away() const noexcept { given_away_.store(true); }
+
   private:
+    explicit Plan(std::shared_ptr<const std::vector<std::byte>> bytes);
+    Sha256 compute_sha256() const;
+
     std::shared_ptr<const void> owner_;
     std::span<const std::byte> bytes_;
     PlanFormat format_;
     std::span<const std::byte> payload_;
     std::span<const std::byte> payload_sha256_;
+    mutable std::atomic<const Sha256*> sha256_ = nullptr;  // owned; set once
+    mutable std::atomic<bool> given_away_ = false;
 };
 
 }  // namespace trt_runtime

@@ -2,6 +2,7 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,12 +10,17 @@
 #include <vector>
 
 #include "build_info.h"
+#include "capabilities.h"
 #include "delegate/blob.h"
 #include "engine.h"
 #include "errors.h"
+#include "mapped_file.h"
 #include "python_delegate.h"
 #include "python_executor.h"
 #include "python_reference.h"
+#include "record_values.h"
+#include "sha256.h"
+#include "state.h"
 #include "stats.h"
 
 // `trt_runtime._native`: what the Python half needs of the library and torch does not offer.
@@ -50,6 +56,34 @@ std::shared_ptr<Plan> copy_plan(const py::buffer& source) {
     const auto* const data = static_cast<const std::byte*>(info.ptr);
     count(Counter::kPlanCopies);
     return std::make_shared<Plan>(std::vector<std::byte>(data, data + info.size * info.itemsize));
+}
+
+// `function(memoryview) -> bytes`, which must not keep the view.
+void register_python_sha256(py::function function) {
+    const PythonReference held{std::move(function)};
+    register_sha256(
+        std::make_shared<const Sha256Function>([held](const std::span<const std::byte> bytes) {
+            const py::gil_scoped_acquire gil;
+            const auto memory =
+                py::memoryview::from_memory(bytes.data(), static_cast<py::ssize_t>(bytes.size()));
+            const auto digest = held.get()(memory).cast<std::string>();
+            memory.attr("release")();
+            Sha256 result;
+            TORCH_CHECK(digest.size() == result.size(), "sha256 of a plan: expected ",
+                        result.size(), " bytes from the registered function, found ",
+                        digest.size());
+            std::memcpy(result.data(), digest.data(), result.size());
+            return result;
+        }));
+}
+
+// `function() -> bool`.
+void register_python_takes_tensors(py::function function) {
+    const PythonReference held{std::move(function)};
+    register_takes_tensors(std::make_shared<const TakesTensors>([held] {
+        const py::gil_scoped_acquire gil;
+        return held.get()().cast<bool>();
+    }));
 }
 
 py::object make_engine(std::shared_ptr<Plan> plan, const py::dict& fields) {
@@ -99,18 +133,39 @@ PYBIND11_MODULE(_native, module) {
     py::register_exception_translator(&translate_errors);
 
     py::class_<Plan, std::shared_ptr<Plan>>(module, "Plan", py::buffer_protocol())
+        // Immutable, so a copy of what holds it holds the same.
+        .def("__deepcopy__", [](const py::object& plan, const py::dict&) { return plan; })
+        .def(
+            "__reduce_ex__",
+            [](const py::object& plan, const int protocol) {
+                return py::module_::import("trt_runtime.state").attr("reduce_plan")(plan, protocol);
+            })
+        .def_property_readonly("tensor",
+                               [](const std::shared_ptr<Plan>& plan) { return tensor_over(plan); })
         .def_buffer([](const Plan& plan) { return view(plan.bytes()); })
         .def_property_readonly(
             "format", [](const Plan& plan) { return std::string(to_string(plan.format())); })
         .def_property_readonly(
             "payload_offset",
             [](const Plan& plan) { return plan.payload().data() - plan.bytes().data(); })
-        .def_property_readonly("payload_sha256", [](const Plan& plan) {
-            const auto digest = plan.payload_sha256();
-            return py::bytes(reinterpret_cast<const char*>(digest.data()), digest.size());
-        });
+        .def_property_readonly("payload_sha256",
+                               [](const Plan& plan) {
+                                   const auto digest = plan.payload_sha256();
+                                   return py::bytes(reinterpret_cast<const char*>(digest.data()),
+                                                    digest.size());
+                               })
+        .def_property_readonly("sha256", [](const Plan& plan) { return to_hex(plan.sha256()); })
+        .def_property_readonly("verified_sha256",
+                               [](const Plan& plan) { return to_hex(plan.verified_sha256()); });
     module.def("share_plan", &share_plan, py::arg("source"));
     module.def("copy_plan", &copy_plan, py::arg("source"));
+    module.def("map_plan", &map_plan, py::arg("file"));
+    module.def(
+        "plan_from_tensor",
+        [](const at::Tensor& tensor) {
+            return std::const_pointer_cast<Plan>(plan_from_tensor(tensor));
+        },
+        py::arg("tensor"));
 
     module.def("make_engine", &make_engine, py::arg("plan"), py::arg("fields"));
     module.def(
@@ -119,6 +174,12 @@ PYBIND11_MODULE(_native, module) {
             return torch::jit::toPyObject(c10::IValue(Engine::deserialize(slots)));
         },
         py::arg("slots"));
+    module.def(
+        "restore_engine",
+        [](const std::vector<std::string>& slots, std::shared_ptr<Plan> plan) {
+            return torch::jit::toPyObject(c10::IValue(Engine::restore(slots, std::move(plan))));
+        },
+        py::arg("slots"), py::arg("plan"));
     module.def(
         "parse_record",
         [](const std::vector<std::string>& slots) {
@@ -134,6 +195,13 @@ PYBIND11_MODULE(_native, module) {
         "engine_fields",
         [](const py::handle& engine) { return record_to_dict(engine_of(engine)->record()); },
         py::arg("engine"));
+    // The method of the object does the same, but torch makes a RuntimeError of any error in one.
+    module.def(
+        "engine_record",
+        [](const py::handle& engine) {
+            return torch::jit::toPyObject(c10::IValue(record_values(engine_of(engine)->record())));
+        },
+        py::arg("engine"));
     module.def(
         "engine_plan",
         [](const py::handle& engine) {
@@ -143,8 +211,12 @@ PYBIND11_MODULE(_native, module) {
 
     module.def("register_executor", &register_python_executor, py::arg("format"), py::arg("check"),
                py::arg("load"));
+    module.def("register_takes_tensors", &register_python_takes_tensors, py::arg("function"));
+    module.def("register_sha256", &register_python_sha256, py::arg("function"));
     bind_delegate(module);
 
+    module.def("capabilities",
+               [] { return std::vector<std::string>(kCapabilities.begin(), kCapabilities.end()); });
     module.def("stats", &stats_dict);
     module.def("count_plan_copy", [] { count(Counter::kPlanCopies); });
     module.def("count_executor_load", [] { count(Counter::kExecutorLoads); });

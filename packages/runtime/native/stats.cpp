@@ -10,8 +10,8 @@ namespace {
 constexpr auto kCounters = static_cast<std::size_t>(Counter::kCount);
 
 constexpr std::array<std::string_view, kCounters> kNames = {
-    "serializations", "deserializations", "base64_encodes",    "base64_decodes",
-    "plan_copies",    "executor_loads",   "delegate_bindings",
+    "serializations", "deserializations", "base64_encodes", "base64_decodes",
+    "plan_copies",    "plan_hashes",      "executor_loads", "delegate_bindings",
 };
 
 std::array<std::atomic<std::uint64_t>, kCounters> counters{};

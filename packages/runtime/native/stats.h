@@ -16,6 +16,7 @@ enum class Counter : std::uint8_t {
     kBase64Encodes,
     kBase64Decodes,
     kPlanCopies,
+    kPlanHashes,
     kExecutorLoads,
     kDelegateBindings,
     kCount,

@@ -11,8 +11,11 @@
 #include <tuple>
 #include <vector>
 
+#include "capabilities.h"
 #include "engine.h"
 #include "errors.h"
+#include "record_values.h"
+#include "state.h"
 
 // The class `torch.classes.trt_runtime.Engine` and the operator `trt_runtime::execute_engine`.
 namespace trt_runtime {
@@ -81,14 +84,20 @@ TORCH_LIBRARY(trt_runtime, library) {
              [](const EnginePointer& engine) { return engine->serialize_metadata_only(); })
         .def("serialized_engine_tensor",
              [](const EnginePointer& engine) { return engine->plan_tensor(); })
+        .def("plan_sha256",
+             [](const EnginePointer& engine) { return to_hex(engine->plan()->sha256()); })
+        .def("record", [](const EnginePointer& engine) { return record_values(engine->record()); })
+        .def("capabilities",
+             [](const EnginePointer&) {
+                 return std::vector<std::string>(kCapabilities.begin(), kCapabilities.end());
+             })
         // Traced as itself: nothing is flattened, copied or put back.
         .def("tracing_mode", [](const EnginePointer&) { return std::string("real"); })
         .def("__eq__", &is_same)
         .def("__ne__", [](const EnginePointer& engine,
                           const c10::IValue& other) { return !is_same(engine, other); })
-        .def_pickle(
-            [](const EnginePointer& engine) { return engine->serialize(); },
-            [](const std::vector<std::string>& slots) { return Engine::deserialize(slots); });
+        .def_pickle([](const EnginePointer& engine) { return get_state(*engine); },
+                    [](const c10::IValue& state) { return set_state(state); });
     // `Engine?`, not `Engine`: an argument of plain class type makes torch call the operator past
     // the dispatch rules of tracing.py and count it as effectful (torch/_ops.py,
     // _has_script_object_arg). None is refused.

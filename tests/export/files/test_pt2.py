@@ -1,5 +1,6 @@
 """Reading `.pt2` files without torch, and without running what is in them."""
 
+import base64
 import io
 import os
 import pickle
@@ -11,9 +12,11 @@ import pytest
 import torch
 from torch.export import Dim, export
 
+import trt_runtime
 from export.programs import Calls, execute, one_call, one_output_engine, two_output_engine
 from trt_export.errors import FileFormatError
-from trt_export.files.pt2 import read_pt2
+from trt_export.files.pt2 import StoredPlan, read_pt2
+from trt_export.plan import HEADER_BYTES
 
 
 @pytest.fixture
@@ -45,7 +48,117 @@ def test_a_program_with_an_engine(saved: Path) -> None:
     assert given.shape[1] == 8
     assert str(given.shape[0]).startswith("s")
     assert (stored.name, stored.type) == ("engine", "trt_runtime.Engine")
-    assert stored.state == one_output_engine().__getstate__()[0]
+    engine = one_output_engine()
+    assert stored.state == [slot or "" for slot in engine.serialize_metadata_only()]
+    plan = engine.serialized_engine_tensor()
+    assert stored.plan is not None
+    assert stored.plan.size == plan.numel()
+    assert stored.plan.start == bytes(plan.tolist())  # a small one is read whole
+
+
+def test_of_a_large_plan_only_the_start_is_read(tmp_path: Path) -> None:
+    plan = b"vtrt" + bytes(range(256)) * 16 * 1024
+    record = {
+        **trt_runtime.Engine(one_output_engine()).record(),
+        "device": "cuda:0",
+        "plan": {"format": "tensorrt-rtx", "size": len(plan), "sha256": "0" * 64},
+    }
+    engine = trt_runtime.Engine.from_plan(plan, record)
+    program = export(
+        Calls(lambda self, x: execute([x], self.engine)[0], engine=engine.script_object),
+        (torch.ones(2, 8),),
+    )
+    torch.export.save(program, tmp_path / "model.pt2")
+    (stored,) = read_pt2(tmp_path / "model.pt2").engines
+    assert stored.plan is not None
+    assert stored.plan.size == len(plan)
+    assert stored.plan.start == plan[:HEADER_BYTES] != plan
+
+
+GOLDEN = sorted((Path(__file__).parents[2] / "runtime" / "golden").glob("runtime-0.[1-4].0.pt2"))
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_an_engine_of_an_earlier_runtime_has_its_plan_in_its_record(path: Path) -> None:
+    (stored,) = read_pt2(path).engines
+    assert stored.plan is None
+    assert len(stored.state) == 13
+    assert base64.b64decode(stored.state[3])[:4] == b"ortp"
+
+
+def state_of(value: Any, **beside: bytes) -> bytes:
+    """An object file with a state, and what lies beside its pickle."""
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, item: Any) -> Any:
+            return item.pid if isinstance(item, Storage) else None
+
+    file = io.BytesIO()
+    Pickler(file, protocol=2).dump(value)
+    made = b"c__torch__.torch.classes.trt_runtime\nEngine\n)\x81"  # the class, called with ()
+    pickled = b"\x80\x02" + made + file.getvalue()[2:-1] + b"b."  # and given the state
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("archive/data.pkl", pickled)
+        for name, data in beside.items():
+            archive.writestr(f"archive/data/{name.removeprefix('_')}", data)
+    return out.getvalue()
+
+
+class Storage:
+    def __init__(self, *pid: Any) -> None:
+        self.pid = pid
+
+
+class Plan:
+    """Pickled as a tensor."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
+
+    def __reduce__(self) -> Any:
+        return torch._utils._rebuild_tensor_v2, self.arguments
+
+
+GOOD = Storage("storage", torch.ByteStorage, "0", "cpu", 4)
+STATES: dict[str, tuple[Any, str]] = {
+    "empty": ((), "of version None"),
+    "version 2": ((2, [], 3), r"of version 2, expected 1; .* pip install -U trt-export"),
+    "True": ((True, [], 3), "of version True"),
+    "no plan": ((1, []), "no plan beside its record"),
+    "text": ((1, [], "x"), "no plan beside its record"),
+    "offset": ((1, [], Plan(GOOD, 1, (3,), (1,), False, {})), "no plain tensor"),
+    "part": ((1, [], Plan(GOOD, 0, (3,), (1,), False, {})), "no plain tensor"),
+    "stride": ((1, [], Plan(GOOD, 0, (4,), (0,), False, {})), "no plain tensor"),
+    "no storage": ((1, [], Plan("x", 0, (4,), (1,), False, {})), "no plain tensor"),
+    "size": (
+        (1, [], Plan(Storage("storage", torch.ByteStorage, "0", "cpu", 5), 0, (5,), (1,), 0, {})),
+        "has 4 bytes, its state says 5",
+    ),
+    "missing": (
+        (1, [], Plan(Storage("storage", torch.ByteStorage, "1", "cpu", 4), 0, (4,), (1,), 0, {})),
+        "has 0 bytes, its state says 4",
+    ),
+    "floats": (
+        (1, [], Plan(Storage("storage", torch.FloatStorage, "0", "cpu", 4), 0, (4,), (1,), 0, {})),
+        "asks for torch.FloatStorage",
+    ),
+    "other": ((1, [], Storage("module", "x")), "no tensor of bytes"),
+}
+
+
+@pytest.mark.parametrize(("state", "message"), STATES.values(), ids=STATES.keys())
+def test_a_state_that_is_none(saved: Path, state: Any, message: str) -> None:
+    replace(saved, "custom_obj_0", state_of(state, _0=b"vtrt"))
+    with pytest.raises(FileFormatError, match=message):
+        read_pt2(saved)
+
+
+def test_a_good_state_made_so_is_read(saved: Path) -> None:
+    state = (1, ["slots"], Plan(GOOD, 0, (4,), (1,), False, {}))
+    replace(saved, "custom_obj_0", state_of(state, _0=b"vtrt"))
+    (stored,) = read_pt2(saved).engines
+    assert (stored.state, stored.plan) == (["slots"], StoredPlan(4, b"vtrt"))
 
 
 def test_several_engines_weights_and_expressions(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ _ALIGNMENT = 64
 _MAX_PROVENANCE = 1 << 20  # a header that claims more is damaged; ours are a few hundred bytes
 
 # As seen in plans of TensorRT 10.13 to 11 and TensorRT-RTX 1.7: four version bytes; RTX adds a size and a mask.
+HEADER_BYTES = _MAX_PROVENANCE + 256  # no header of any format is longer
 _NVIDIA_VERSION = slice(24, 28)
 _RTX_SIZE = struct.Struct("<Q")
 _RTX_SIZE_OFFSET = 16
@@ -67,8 +68,10 @@ def write_onnxruntime_plan(chunks: Sequence[memoryview], provenance: Mapping[str
     return b"".join((header, text, bytes(offset - len(header) - len(text)), *chunks))
 
 
-def read_plan_header(plan: PlanSource) -> PlanHeader:
+def read_plan_header(plan: PlanSource, size: int | None = None) -> PlanHeader:
     """Describe a plan, given as a buffer or as the path of a file, from its header alone.
+
+    With ``size``, that of the plan, its first `HEADER_BYTES` bytes (or all, if it has fewer) are enough.
 
     Raises:
         UnknownPlanFormatError: no known magic, or an `ortp` version or flag of a later release.
@@ -77,7 +80,7 @@ def read_plan_header(plan: PlanSource) -> PlanHeader:
     """
     view, close = _view(plan)
     try:
-        return _read(view)
+        return _read(view, view.nbytes if size is None else size)
     finally:
         close()
 
@@ -91,7 +94,7 @@ def check_plan(plan: PlanSource) -> PlanHeader:
     """
     view, close = _view(plan)
     try:
-        header = _read(view)
+        header = _read(view, view.nbytes)
         if header.sha256 is not None:
             assert header.payload_offset is not None
             with view[header.payload_offset :] as payload:
@@ -124,7 +127,7 @@ def _view(plan: PlanSource) -> tuple[memoryview, Any]:
     return view, view.release
 
 
-def _read(view: memoryview) -> PlanHeader:
+def _read(view: memoryview, size: int) -> PlanHeader:
     magic = bytes(view[:4])
     format_name = FORMATS.get(magic)
     if format_name is None:
@@ -133,18 +136,18 @@ def _read(view: memoryview) -> PlanHeader:
             f"(plan formats {_list(FORMATS.values())})"
         )
     if format_name == "onnxruntime":
-        return _read_ortp(view)
-    if view.nbytes < _NVIDIA_HEADER_SIZE:
+        return _read_ortp(view, size)
+    if size < _NVIDIA_HEADER_SIZE:
         raise TruncatedPlanError(
-            f"the {format_name} plan is truncated: {view.nbytes} bytes, its header alone has {_NVIDIA_HEADER_SIZE}"
+            f"the {format_name} plan is truncated: {size} bytes, its header alone has {_NVIDIA_HEADER_SIZE}"
         )
-    return _read_nvidia(view, format_name)
+    return _read_nvidia(view, size, format_name)
 
 
-def _read_ortp(view: memoryview) -> PlanHeader:
-    if view.nbytes < _ORTP.size:
+def _read_ortp(view: memoryview, size: int) -> PlanHeader:
+    if size < _ORTP.size:
         raise TruncatedPlanError(
-            f"the onnxruntime plan is truncated: {view.nbytes} bytes, its header alone has {_ORTP.size}"
+            f"the onnxruntime plan is truncated: {size} bytes, its header alone has {_ORTP.size}"
         )
     _, version, flags, offset, provenance_size, payload_size, digest = _ORTP.unpack_from(view)
     if version != _ORTP_VERSION or flags != 0:
@@ -161,9 +164,9 @@ def _read_ortp(view: memoryview) -> PlanHeader:
             f"the header of the onnxruntime plan contradicts itself: payload offset {offset}, provenance of "
             f"{provenance_size} bytes"
         )
-    if view.nbytes != offset + payload_size:
+    if size != offset + payload_size:
         raise TruncatedPlanError(
-            f"the onnxruntime plan has {view.nbytes} bytes, its header says {offset + payload_size}; "
+            f"the onnxruntime plan has {size} bytes, its header says {offset + payload_size}; "
             "copy or compile it again"
         )
     if any(view[_ORTP.size - 8 : _ORTP.size]) or any(view[_ORTP.size + provenance_size : offset]):
@@ -180,7 +183,7 @@ def _read_ortp(view: memoryview) -> PlanHeader:
         raise CorruptPlanError("the provenance in the onnxruntime plan is no JSON object")
     return PlanHeader(
         "onnxruntime",
-        view.nbytes,
+        size,
         version=str(version),
         payload_offset=offset,
         payload_size=payload_size,
@@ -193,23 +196,23 @@ def _payload_offset(provenance_size: int) -> int:
     return -(-(_ORTP.size + provenance_size) // _ALIGNMENT) * _ALIGNMENT
 
 
-def _read_nvidia(view: memoryview, format_name: str) -> PlanHeader:
+def _read_nvidia(view: memoryview, size: int, format_name: str) -> PlanHeader:
     numbers = bytes(view[_NVIDIA_VERSION])
     # A major version of 0 or an absurd one means that the bytes are not what they were in the plans we have seen.
     version = ".".join(map(str, numbers)) if 1 <= numbers[0] <= 99 else None
     if format_name != "tensorrt-rtx" or version is None:
-        return PlanHeader(format_name, view.nbytes, version=version)
-    (size,) = _RTX_SIZE.unpack_from(view, _RTX_SIZE_OFFSET)
-    if size > view.nbytes:
+        return PlanHeader(format_name, size, version=version)
+    (stated,) = _RTX_SIZE.unpack_from(view, _RTX_SIZE_OFFSET)
+    if stated > size:
         raise TruncatedPlanError(
-            f"the tensorrt-rtx plan has {view.nbytes} bytes, its header says {size}; copy or compile it again"
+            f"the tensorrt-rtx plan has {size} bytes, its header says {stated}; copy or compile it again"
         )
     (mask,) = _RTX_MASK.unpack_from(view, _RTX_MASK_OFFSET)
     known = 0 < mask < 1 << len(_RTX_MASK_BITS)
     capabilities = tuple(name for bit, name in enumerate(_RTX_MASK_BITS) if mask >> bit & 1)
     return PlanHeader(
         format_name,
-        view.nbytes,
+        size,
         version=version,
         compute_capabilities=capabilities if known else None,
     )

@@ -17,6 +17,7 @@ _native = _load()
 
 # These need the library.
 from . import executors as _executors  # noqa: E402
+from . import state as _state  # noqa: E402
 from . import tracing as _tracing  # noqa: E402
 from .delegate.program import Program, load  # noqa: E402
 from .delegate.registration import register_delegate  # noqa: E402
@@ -26,6 +27,7 @@ from .tracing import restore_engines  # noqa: E402
 
 _executors.register()
 _tracing.register()
+_state.register()
 
 __version__: str = _native.build_info()["version"]
 
@@ -57,23 +59,36 @@ __all__ = [
 def capabilities() -> frozenset[str]:
     """Return what the engines of this build can do beyond the baseline, by name.
 
+    An engine object gives the same names, sorted, by its method ``capabilities()``.
+
     - ``tracing-mode-real``: an engine is traced as itself, nothing of it is serialized or copied.
     - ``metadata-only``: ``serialize_metadata_only()`` of an engine object gives its record without the
       plan, at a cost that does not depend on the size of the plan.
     - ``engine-tensor``: ``serialized_engine_tensor()`` gives the plan as a tensor, without a copy.
+    - ``record``: ``record()`` gives the record by field name, without the plan, at a cost that does not
+      depend on its size.
+    - ``plan-digest``: ``plan_sha256()`` gives the sha256 of the plan in hex; a plan is hashed once.
+    - ``tensor-state``: torch saves an engine with its plan as it is, not in base64, and copies of an engine
+      share its plan. ``__getstate__()`` called from Python is the list of strings that it always was, and
+      states of every earlier release are read.
+    - ``mapped-plans``: `Engine.from_plan` maps a file rather than read it.
+    - ``named-data-delegate``: the delegate of this release runs programs whose plans are in named data
+      (docs/delegate.md), besides those that have them in the payloads.
     """
-    return frozenset({"tracing-mode-real", "metadata-only", "engine-tensor"})
+    return frozenset(_native.capabilities())
 
 
 def stats() -> dict[str, int]:
     """Return what this process has done to engines since it started, exact, counted natively.
 
-    - ``serializations``: full records with a plan that were produced (`Engine.serialize`, pickling,
-      deepcopy).
-    - ``deserializations``: engines made of such a record (unpickling, deepcopy, `Engine.deserialize`).
+    - ``serializations``: full records, the plan in base64, that were produced (`Engine.serialize`, the state of
+      an engine for code that is neither torch nor Python's copy).
+    - ``deserializations``: engines made of such a record (`Engine.deserialize`, files of earlier releases).
     - ``base64_encodes``, ``base64_decodes``: plans that went through base64.
     - ``plan_copies``: other full copies of a plan's bytes: a buffer that could still change given to
-      `Engine.from_plan`, the model that ONNX Runtime is given.
+      `Engine.from_plan`, the model that ONNX Runtime is given, pickling with protocol 3 or 4.
+    - ``plan_hashes``: sha256 sums over all bytes of a plan. A plan keeps its sum, so this is at most one for each,
+      and one more for a run after `Engine.plan_tensor`, through which it may have changed.
     - ``executor_loads``: plans that were deserialized to run: one per engine that has run, one for all
       delegates of the same plan.
     - ``delegate_bindings``: sets of arguments that delegates were bound to; calls with the same memory and

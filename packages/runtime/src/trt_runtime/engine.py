@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch._library.fake_class_registry import maybe_unwrap_fake_script_object
 
 from . import _native
-from .errors import PlanError, RecordError
+from .buffers import hold, map_file
+from .errors import RecordError
 from .info import EngineInfo, PlanInfo
 from .record import fields_from_info, info_from_fields
 
@@ -41,24 +40,27 @@ class Engine:
         """Make an engine; nothing is deserialized and no GPU is needed.
 
         Args:
-            plan: the plan's bytes, or the path of a file of them, which is read. ``bytes`` and the
-                `plan` of another engine are held, not copied; any buffer that could still change is
-                copied once.
+            plan: the path of a file, or the plan's bytes. A file is mapped, not read: it takes no memory
+                of this process, and it must keep its bytes for as long as the engine lives. Replacing it
+                (``os.replace``, as builders and installers do) is fine, as is deleting it; writing to
+                it in place changes the plan under the engine, and cutting it off ends the process
+                (SIGBUS). ``bytes``, the `plan` of another engine and ``mmap`` objects that are read-only
+                (``access=mmap.ACCESS_READ``, for which the same holds as for a path) are held, not
+                copied; any other buffer is copied once.
             record: as in docs/engine-record.md, "Record as a mapping". Without ``plan`` in it the
                 plan's size and sha256 are computed here, which reads all of it.
 
         Raises:
             RecordError: the record is no good.
-            PlanError: the plan is no plan, or not the record's.
-            OSError: the file cannot be read.
+            PlanError: the plan is no plan, or not the record's; the file is empty or no regular file.
+            OSError: the file cannot be opened.
 
         """
-        native_plan = _hold(plan)
+        native_plan = map_file(plan) if isinstance(plan, (str, os.PathLike)) else hold(plan)
         info = record if isinstance(record, EngineInfo) else EngineInfo.from_mapping(record)
         if info.plan is None:
-            view = memoryview(native_plan)
-            digest = hashlib.sha256(view).hexdigest()
-            info = replace(info, plan=PlanInfo(native_plan.format, view.nbytes, digest))
+            size = memoryview(native_plan).nbytes
+            info = replace(info, plan=PlanInfo(native_plan.format, size, native_plan.sha256))
         return cls(_native.make_engine(native_plan, fields_from_info(info)))
 
     @classmethod
@@ -98,10 +100,20 @@ class Engine:
         """The plan's bytes as a uint8 tensor of shape [size] on the CPU: no copy; keeps them alive.
 
         For reading only, though torch cannot enforce it: writing to it damages the engine, which then
-        does not load (PlanError). It cannot be resized.
+        does not load (PlanError). (If the plan is a read-only ``mmap`` of yours, writing ends the
+        process.) It cannot be resized.
         """
         tensor: torch.Tensor = self._object.serialized_engine_tensor()  # type: ignore[attr-defined]
         return tensor
+
+    @property
+    def plan_sha256(self) -> str:
+        """The sha256 of all bytes of the plan, in hex. The first who asks has them read; they are read once.
+
+        The record says what it should be (``info.plan.sha256``); this is what it is.
+        """
+        digest: str = self._object.plan_sha256()  # type: ignore[attr-defined]
+        return digest
 
     def serialize(self) -> list[str]:
         """Return the 13 strings of docs/engine-record.md, the plan in base64: slow and large."""
@@ -128,8 +140,18 @@ class Engine:
         )
         return outputs
 
-    def __reduce__(self) -> tuple[Any, tuple[list[str]]]:
-        return Engine.deserialize, (self.serialize(),)
+    def record(self) -> dict[str, Any]:
+        """Return the record by field name: what `EngineInfo.to_mapping` of `info` is; touches no byte of the plan.
+
+        Raises:
+            RecordError: a field of `info.extra` or of the provenance holds an integer of more than 64 bits, or is
+                nested more than 100 deep: torch has no value for the one and no patience for the other.
+
+        """
+        return _native.engine_record(self._object)
+
+    def __reduce__(self) -> tuple[Any, tuple[torch.ScriptObject]]:
+        return Engine.from_script_object, (self._object,)  # state.py has the rest
 
     def __repr__(self) -> str:
         info = self.info
@@ -138,20 +160,3 @@ class Engine:
         return (
             f"<trt_runtime.Engine '{info.name}' {plan.format} {plan.size} bytes on {info.device}>"
         )
-
-
-def _hold(plan: Any) -> _native.Plan:
-    if isinstance(plan, (str, os.PathLike)):
-        return _native.share_plan(Path(plan).read_bytes())
-    try:
-        view = memoryview(plan)
-        flat = view.cast("B")
-    except TypeError as error:
-        raise PlanError(
-            f"plan: expected a path or contiguous bytes, found {type(plan).__name__} ({error}); pass "
-            "what the builder returned"
-        ) from None
-    # Only these can never change. A read-only view of something else may have a writer elsewhere.
-    if type(view.obj) in (bytes, _native.Plan):
-        return _native.share_plan(flat)
-    return _native.copy_plan(flat)

@@ -155,10 +155,27 @@ def check_plan(
     Raises:
         UnknownPlanFormatError, TruncatedPlanError, CorruptPlanError: what is wrong with the plan.
     """
-    size = memoryview(plan).nbytes
+    header = check_header(record, plan, memoryview(plan).nbytes)
+    digest = record.plan.get("sha256")
+    if digest is not None and digest != (found := sha256 or hashlib.sha256(plan).hexdigest()):
+        raise CorruptPlanError(
+            f"the plan of engine {record.name!r} is damaged: sha256 {found}, its record says {digest};"
+            " build it again"
+        )
+    return header
+
+
+def check_header(
+    record: EngineRecord, start: bytes | bytearray | memoryview, size: int
+) -> PlanHeader:
+    """Check the ``start`` of a plan (`read_plan_header` says how much) and its size against its record.
+
+    Raises:
+        UnknownPlanFormatError, TruncatedPlanError, CorruptPlanError: as `check_plan`.
+    """
     if not size:
         raise TruncatedPlanError(f"engine {record.name!r} has an empty plan; build it again")
-    header = read_plan_header(plan)
+    header = read_plan_header(start, size)
     described = (record.plan.get("format"), record.plan.get("size"))
     if described[0] not in (None, header.format):
         raise CorruptPlanError(
@@ -167,12 +184,6 @@ def check_plan(
     if described[1] not in (None, size):
         raise TruncatedPlanError(
             f"the plan of engine {record.name!r} has {size} bytes, its record says {described[1]}; build it again"
-        )
-    digest = record.plan.get("sha256")
-    if digest is not None and digest != (found := sha256 or hashlib.sha256(plan).hexdigest()):
-        raise CorruptPlanError(
-            f"the plan of engine {record.name!r} is damaged: sha256 {found}, its record says {digest};"
-            " build it again"
         )
     return header
 

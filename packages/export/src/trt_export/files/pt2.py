@@ -15,10 +15,12 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from trt_export.errors import FileFormatError
+from trt_export.plan import HEADER_BYTES
 
 _CLASSES = "__torch__.torch.classes."
 FOREIGN_CLASS = "tensorrt.Engine"  # that of torch-tensorrt
 _ENGINE_CLASSES = ("trt_runtime.Engine", FOREIGN_CLASS)
+_TENSOR_STATE = 1  # the version of a state that has the plan as a tensor (docs/engine-record.md)
 # torch/_export/serde/schema.py, ScalarType, in torch's names.
 _SCALAR_TYPES = {
     1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64",
@@ -51,12 +53,24 @@ class Program:
 
 
 @dataclass(frozen=True)
+class StoredPlan:
+    """A plan that lies in the archive as it is: its `size`, and its first bytes, which hold its header."""
+
+    size: int
+    start: bytes
+
+
+@dataclass(frozen=True)
 class StoredEngine:
-    """An engine in the archive: its state as it was pickled (the 13 strings of a record)."""
+    """An engine in the archive: the 13 strings of its record, as they were pickled.
+
+    Up to trt-runtime 0.4 the plan is among them, in base64; from 0.5 on it is `plan`, and its slot is empty.
+    """
 
     name: str
     type: str
     state: Any
+    plan: StoredPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +120,7 @@ def _read(archive: zipfile.ZipFile) -> Pt2:
         for target, entry in constants.items():
             if types.get(target) in _ENGINE_CLASSES:
                 with archive.open(names[f"data/constants/{entry['path_name']}"]) as file:
-                    engines.append(StoredEngine(target, types[target], _state(file)))
+                    engines.append(StoredEngine(target, types[target], *_state(file)))
         programs.append(
             _program(name, data, [key for key, type_ in types.items() if type_ in _ENGINE_CLASSES])
         )
@@ -195,15 +209,38 @@ def _dimension(size: dict[str, Any]) -> int | str:
     return re.sub(r"Integer\((-?\d+)\)", r"\1", text)
 
 
-def _state(file: IO[bytes]) -> Any:
+def _state(file: IO[bytes]) -> tuple[Any, StoredPlan | None]:
     """The state of one pickled TorchBind object: a zip in the zip, as `torch::jit::pickle_save` writes it."""
     with zipfile.ZipFile(file) as archive:
-        (name,) = (name for name in archive.namelist() if _inner(name) == "data.pkl")
-        with archive.open(name) as pickled:
+        names = {_inner(name): name for name in archive.namelist()}
+        with archive.open(names["data.pkl"]) as pickled:
             loaded = _StateUnpickler(io.BufferedReader(pickled)).load()  # type: ignore[type-var]
-    if not isinstance(loaded, _Object):
-        raise FileFormatError(f"an engine's pickle holds a {type(loaded).__name__}")
-    return loaded.state
+        if not isinstance(loaded, _Object):
+            raise FileFormatError(f"an engine's pickle holds a {type(loaded).__name__}")
+        state = loaded.state
+        if not isinstance(state, tuple):
+            return state, None
+        if not state or type(state[0]) is not int or state[0] != _TENSOR_STATE:
+            raise FileFormatError(
+                f"an engine's state is of version {state[0] if state else None!r:.20}, expected {_TENSOR_STATE}; "
+                "it was saved by a later trt-runtime: pip install -U trt-export"
+            )
+        if len(state) != 3 or not isinstance(state[2], _Storage):
+            raise FileFormatError("an engine's state has no plan beside its record")
+        return state[1], _stored_plan(archive, names, state[2])
+
+
+def _stored_plan(
+    archive: zipfile.ZipFile, names: dict[str, str], storage: "_Storage"
+) -> StoredPlan:
+    name = names.get(f"data/{storage.key}", "")
+    size = archive.getinfo(name).file_size if name else 0
+    if size != storage.size:
+        raise FileFormatError(
+            f"an engine's plan has {size} bytes, its state says {storage.size}; save the program again"
+        )
+    with archive.open(name) as file:
+        return StoredPlan(size, file.read(HEADER_BYTES))
 
 
 class _Object:
@@ -215,6 +252,23 @@ class _Object:
         self.state = state
 
 
+@dataclass(frozen=True)
+class _Storage:
+    """Stands for the memory of a tensor of bytes: the name of what it is in the archive, and its size."""
+
+    key: str
+    size: int
+
+
+def _whole_storage(
+    storage: Any, offset: Any, shape: Any, stride: Any, requires_grad: Any, hooks: Any
+) -> _Storage:
+    """What stands for a tensor: a plan is all of its memory, in one dimension."""
+    if not isinstance(storage, _Storage) or (offset, shape, stride) != (0, (storage.size,), (1,)):
+        raise FileFormatError("an engine's plan is no plain tensor of bytes")
+    return storage
+
+
 class _StateUnpickler(pickle.Unpickler):
     """Knows the names that an engine's state is pickled with, and gives harmless things for them."""
 
@@ -224,13 +278,30 @@ class _StateUnpickler(pickle.Unpickler):
             and f"{module.removeprefix(_CLASSES)}.{name}" in _ENGINE_CLASSES
         ):
             return _Object
-        if (module, name) == ("torch.jit._pickle", "restore_type_tag"):
-            return lambda value, type_name: value
+        if (module, name) in _HARMLESS:
+            return _HARMLESS[module, name]
         raise FileFormatError(
             f"an engine's pickle asks for {module}.{name}, which no engine's state needs"
         )
 
-    def persistent_load(self, pid: Any) -> Any:
-        raise FileFormatError(
-            "an engine's pickle refers to data beside it, which this version does not read"
-        )
+    def persistent_load(self, pid: Any) -> _Storage:
+        if (
+            not isinstance(pid, tuple)
+            or len(pid) != 5
+            or pid[:2] != ("storage", _BYTES)
+            or not isinstance(pid[2], str)
+            or type(pid[4]) is not int
+        ):
+            raise FileFormatError(
+                "an engine's pickle refers to data beside it that is no tensor of bytes"
+            )
+        return _Storage(pid[2], pid[4])
+
+
+_BYTES = "ByteStorage"
+_HARMLESS: dict[tuple[str, str], Any] = {
+    ("torch.jit._pickle", "restore_type_tag"): lambda value, type_name: value,
+    ("torch._utils", "_rebuild_tensor_v2"): _whole_storage,
+    ("torch", _BYTES): _BYTES,
+    ("collections", "OrderedDict"): dict,  # the hooks of a tensor: there are none
+}

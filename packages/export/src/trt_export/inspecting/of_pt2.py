@@ -1,11 +1,11 @@
 """Engines in a `.pt2`, by the records in their states."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from trt_export.engines.metadata import Binding
 from trt_export.engines.record import (
     binding_names,
+    check_header,
     check_plan,
     parse_foreign_record,
     parse_record,
@@ -31,25 +31,29 @@ def _stored_engine(stored: StoredEngine) -> StoredEngineInfo:
                 f"engine {stored.name!r} has a state of type {type(stored.state).__name__}, expected a list"
             )
         read = _foreign_info if stored.type == FOREIGN_CLASS else _record_info
-        return StoredEngineInfo(stored.name, stored.type, read(stored.state))
+        return StoredEngineInfo(stored.name, stored.type, read(stored))
     except TrtExportError as error:
         return StoredEngineInfo(stored.name, stored.type, problem=str(error))
 
 
-def _record_info(state: Sequence[object]) -> EngineInfo:
-    full = full_record(state)
+def _record_info(stored: StoredEngine) -> EngineInfo:
+    full = full_record(stored.state)
     record = parse_record(full.metadata)
     bindings = tuple(
         BindingInfo(b.name, role, b.dtype, b.shape, profile(b))
         for role, items in (("input", record.inputs), ("output", record.outputs))
         for b in items
     )
-    return engine_info(record, check_plan(record, full.decode_plan()), bindings)
+    if stored.plan is None:
+        plan = check_plan(record, full.decode_plan())
+    else:  # as large as it is, and read by whoever runs it: only its header is looked at here
+        plan = check_header(record, stored.plan.start, stored.plan.size)
+    return engine_info(record, plan, bindings)
 
 
-def _foreign_info(state: Sequence[object]) -> EngineInfo:
+def _foreign_info(stored: StoredEngine) -> EngineInfo:
     """An engine of torch-tensorrt: its pickled metadata is not read, so its bindings have names only."""
-    full = full_record(state, FOREIGN_ABIS)
+    full = full_record(stored.state, FOREIGN_ABIS)
     names = binding_names(full.metadata)
     inputs, outputs = ([Binding(name, "", ()) for name in items] for items in names)
     record = parse_foreign_record(full.metadata, inputs, outputs)

@@ -110,13 +110,12 @@ def _refuse(info: EngineInfo, flag: str) -> ExecutorUnavailableError:
 
 
 def verify_plan(info: EngineInfo, plan: _native.Plan) -> None:
-    """Compare a plan with the record's digest; reads all of it. Raises PlanError."""
+    """Compare a plan with the record's digest; reads all of it, once in its life. Raises PlanError."""
     assert info.plan is not None  # checked when the engine was made
-    view = memoryview(plan)
-    _compare(info.name, "plan", info.plan.sha256, hashlib.sha256(view).hexdigest())
+    _compare(info.name, "plan", info.plan.sha256, plan.verified_sha256)
     # A record made of a damaged plan has the damaged plan's hash; the builder's is in the header.
     if plan.payload_sha256:
-        payload = hashlib.sha256(view[plan.payload_offset :]).hexdigest()
+        payload = hashlib.sha256(memoryview(plan)[plan.payload_offset :]).hexdigest()
         _compare(info.name, "payload of the plan", plan.payload_sha256.hex(), payload)
 
 

@@ -1,0 +1,44 @@
+#include "sha256.h"
+
+#include <c10/util/Exception.h>
+
+#include <string_view>
+#include <utility>
+
+#include "registered.h"
+
+namespace trt_runtime {
+namespace {
+
+Registered<Sha256Function>& registered() {
+    static auto* const instance = new Registered<Sha256Function>;
+    return *instance;
+}
+
+}  // namespace
+
+void register_sha256(std::shared_ptr<const Sha256Function> function) {
+    registered().set(std::move(function));
+}
+
+Sha256 sha256(const std::span<const std::byte> bytes) {
+    const auto function = registered().get();
+    TORCH_CHECK(function != nullptr,
+                "sha256 of a plan: expected a function that computes it, found none; import "
+                "trt_runtime in this process");
+    return (*function)(bytes);
+}
+
+std::string to_hex(const Sha256& digest) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string text;
+    text.reserve(digest.size() * 2);
+    for (const std::byte byte : digest) {
+        const auto value = std::to_integer<unsigned>(byte);
+        text += kDigits[value >> 4];
+        text += kDigits[value & 15];
+    }
+    return text;
+}
+
+}  // namespace trt_runtime
