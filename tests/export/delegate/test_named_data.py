@@ -13,7 +13,7 @@ import pytest
 import torch
 from executorch.exir import EdgeProgramManager
 from executorch.exir._serialize._program import PTEFile, deserialize_pte_binary
-from torch.export import ExportedProgram, export
+from torch.export import Dim, ExportedProgram, export
 
 import trt_export
 import trt_runtime
@@ -187,11 +187,15 @@ def test_this_executorch_takes_views() -> None:
     assert plan_buffer._takes_views()
 
 
-def test_nothing_of_a_lowering_stays_behind() -> None:
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_nothing_of_a_lowering_stays_behind(dynamic: bool, tmp_path: Path) -> None:
     engine = one_output_engine(rtx_plan(700, seed=9))
-    manager = to_edge(one_call(engine)).to_executorch()
+    model = Calls(lambda self, x: execute([torch.relu(x)], self.engine)[0], engine=engine)
+    batch = ({0: Dim("batch", min=1, max=16)},) if dynamic else None
+    manager = to_edge(export(model, (X,), dynamic_shapes=(batch,) if dynamic else None))
     key = f"trt-plan-sha256-{hashlib.sha256(plan_of(engine)).hexdigest()}"
     assert plan_store.find(key)
+    trt_export.save(manager, tmp_path / "model.pte")
     del manager
     export(torch.nn.ReLU(), (X,))  # torch keeps the graph that it traced last
     gc.collect()

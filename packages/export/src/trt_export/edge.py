@@ -19,6 +19,7 @@ from executorch.exir.backend.partitioner import Partitioner
 from torch.export import ExportedProgram
 
 from trt_export.delegate.backend import TensorRTBackend, TrtRuntimeBackend
+from trt_export.delegate.caches import forget
 from trt_export.delegate.held_outputs import hold_outputs, release_outputs
 from trt_export.delegate.partitioner import EnginePartitioner
 from trt_export.errors import LoweringError
@@ -142,6 +143,10 @@ def _keep_state(state: EdgeLowering) -> None:
         _keep_initial_state(program)
 
 
+def _forget(state: EdgeLowering) -> None:
+    forget(state.edge_programs().values())
+
+
 PASSES: tuple[Pass[EdgeLowering], ...] = (
     *PREPARE,
     Pass("lower", _lower, after=("rewrite",)),
@@ -149,6 +154,7 @@ PASSES: tuple[Pass[EdgeLowering], ...] = (
     Pass("partition", _partition, after=("hold-outputs",)),
     Pass("release-outputs", _release_outputs, after=("hold-outputs", "partition")),
     Pass("keep-state", _keep_state, after=("release-outputs",)),
+    Pass("forget", _forget, after=("keep-state",)),
 )
 
 
@@ -185,6 +191,7 @@ def pte_writers(
     """What `save` writes, file by file, for those who write more along with it. Arguments as for `save`."""
     if isinstance(manager, EdgeProgramManager):
         manager = manager.to_executorch(config)
+        forget(map(manager.exported_program, manager.methods))
     elif config is not None:
         raise LoweringError("config is for to_executorch, which this manager has behind it")
     target = Path(path)
