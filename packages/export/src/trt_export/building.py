@@ -1,8 +1,6 @@
 """The work of `trt-export build`: a `.pt2` in, a `.pte` out."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +11,8 @@ from trt_export.files.atomic import check_writable, write_files
 from trt_export.files.head import read_head
 from trt_export.files.pt2 import FOREIGN_CLASS, read_pt2
 from trt_export.files.pte import is_pte
+from trt_export.formats import Format
+from trt_export.phases import Recorder, Span, seconds_by_phase, write_trace
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -34,6 +34,9 @@ class BuildOrder:
     compute_capabilities: Sequence[str] | None = None
     dynamic: Mapping[str, tuple[int, int, int]] | None = None
     save_program: Path | None = None
+    format: Format | None = None
+    data_file: str | None = None
+    trace: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class BuildResult:
     engines: tuple[dict[str, Any], ...]
     left_in_pytorch: tuple[dict[str, str], ...]
     seconds: dict[str, float]
+    phases: tuple[Span, ...]
 
     def lines(self) -> list[str]:
         """The same for people."""
@@ -57,8 +61,40 @@ class BuildResult:
             )
         for node in self.left_in_pytorch:
             lines.append(f"not in an engine: {node['name']} ({node['operator']}): {node['reason']}")
-        times = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in self.seconds.items())
-        return [*lines, f"seconds: {times}"]
+        times = ", ".join(
+            f"{phase} {seconds:.1f}" for phase, seconds in self.seconds.items() if seconds >= 0.05
+        )
+        return [*lines, *phase_lines(self.phases), f"seconds: {times}"]
+
+
+def phase_lines(spans: Sequence[Span]) -> list[str]:
+    """A table of phases for people; empty without phases."""
+    if not spans:
+        return []
+    rows: list[tuple[str, ...]] = [
+        ("phase", "seconds", "peak memory", "read", "written", "whole plans")
+    ]
+    for span in spans:
+        sizes = (span.peak_memory, span.read, span.written)
+        rows.append(
+            (
+                span.phase,
+                f"{span.seconds:.3f}",
+                *("unknown" if size is None else size_text(size) for size in sizes),
+                ", ".join(f"{count} {name}" for name, count in span.plans.items()) or "-",
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            [
+                row[0].ljust(widths[0]),
+                *(cell.rjust(w) for cell, w in zip(row[1:5], widths[1:5], strict=True)),
+                row[5],
+            ]
+        )
+        for row in rows
+    ]
 
 
 def size_text(size: int) -> str:
@@ -109,8 +145,7 @@ def build(order: BuildOrder, step: Step) -> BuildResult:
             f"{order.program} holds engines already and is lowered as it is: leave out --builder,"
             " --compute-capability and --dynamic, or give the program from before compiling"
         )
-    seconds: dict[str, float] = {}
-    clock = _clock(seconds, step)
+    recorder = Recorder(step)
     report: CompileReport | None = None
     builder = None
     if not has_engines:
@@ -118,10 +153,10 @@ def build(order: BuildOrder, step: Step) -> BuildResult:
 
         # Before the imports and the file, which take seconds.
         builder = get_builder(order.builder or DEFAULT_BUILDER, order.compute_capabilities)
-    with clock("load"):
-        if any(engine.type == FOREIGN_CLASS for engine in archive.engines):
-            _load_foreign_class(order.program)
-        program = load_program(order.program)
+    recorder.step("load")
+    if any(engine.type == FOREIGN_CLASS for engine in archive.engines):
+        _load_foreign_class(order.program)
+    program = load_program(order.program)
     if builder is not None:
         from trt_export.compiling import compile
 
@@ -131,18 +166,25 @@ def build(order: BuildOrder, step: Step) -> BuildResult:
             builder=builder,
             dynamic=order.dynamic,
             on_report=reports.append,
-            on_progress=step,
+            on_progress=recorder.step,
         )
         (report,) = reports
-        seconds.update(report.seconds)
-    with clock("lower"):
-        from trt_export.edge import pte_writers, to_edge
+    recorder.step("import executorch")
+    from trt_export.edge import pte_writers, to_edge
 
-        writers = pte_writers(to_edge(program), order.output)
-    with clock("write"):
-        if order.save_program is not None:
-            writers[order.save_program] = _program_writer(program)
-        files = write_files(writers)
+    edge = to_edge(
+        program, format=order.format, data_file=order.data_file, on_progress=recorder.step
+    )
+    recorder.step("emit")
+    writers = pte_writers(edge, order.output)
+    _check_outputs(order, writers)
+    recorder.step("write")
+    if order.save_program is not None:
+        writers[order.save_program] = _program_writer(program)
+    files = write_files(writers)
+    spans = recorder.finish()
+    if order.trace is not None:
+        files += write_files({order.trace: lambda file: write_trace(spans, file)})
     return BuildResult(
         files=tuple({"path": str(path), "size": path.stat().st_size} for path in files),
         builder=report.builder if report else None,
@@ -159,7 +201,8 @@ def build(order: BuildOrder, step: Step) -> BuildResult:
             {"name": node.name, "operator": node.operator, "reason": node.reason}
             for node in (report.left_in_pytorch if report else ())
         ),
-        seconds={phase: round(value, 3) for phase, value in seconds.items()},
+        seconds={phase: round(value, 3) for phase, value in seconds_by_phase(spans).items()},
+        phases=spans if order.trace is not None else (),
     )
 
 
@@ -182,7 +225,7 @@ def load_program(path: Path) -> "ExportedProgram":
 
 
 def _check_files(order: BuildOrder) -> None:
-    outputs = [path for path in (order.output, order.save_program) if path is not None]
+    outputs = [path for path in (order.output, order.save_program, order.trace) if path is not None]
     if not order.program.exists():
         raise UsageError(f"there is no file {order.program}")
     if order.program.is_dir():
@@ -203,6 +246,14 @@ def _check_files(order: BuildOrder) -> None:
             f"{order.program} is not a .pt2: it begins with {head[:8]!r}; write one with"
             " torch.export.save(torch.export.export(model, inputs), path)"
         )
+
+
+def _check_outputs(order: BuildOrder, writers: Mapping[Path, object]) -> None:
+    """A data file has a name of its own, which is known only now."""
+    others = {path.resolve() for path in (order.program, order.save_program, order.trace) if path}
+    for path in writers:
+        if path.resolve() in others:
+            raise UsageError(f"the data file {path} must be another file than those that are named")
 
 
 def _load_foreign_class(path: Path) -> None:
@@ -239,14 +290,3 @@ def _program_writer(program: "ExportedProgram") -> Callable[[BinaryIO], object]:
             ) from error
 
     return write
-
-
-def _clock(seconds: dict[str, float], step: Step) -> Callable[[str], Any]:
-    @contextmanager
-    def phase(name: str) -> Iterator[None]:
-        step(name, 0, 1)
-        start = time.perf_counter()
-        yield
-        seconds[name] = time.perf_counter() - start
-
-    return phase

@@ -24,6 +24,7 @@ from trt_export.errors import (
     UnknownBuilderError,
     UsageError,
 )
+from trt_export.formats import BACKENDS
 
 _EXIT_NO = 1
 _EXIT_USAGE = 2
@@ -133,6 +134,23 @@ def _add_build(commands: Any) -> None:
         metavar="OUT.pt2",
         help="also write the compiled program, which runs in PyTorch",
     )
+    command.add_argument(
+        "--format",
+        choices=list(BACKENDS),
+        help="how plans go into the .pte: named-data (default where the installed trt-runtime runs it) or tr01, for"
+        " the delegate of torch-tensorrt and older ones of trt-runtime",
+    )
+    command.add_argument(
+        "--data-file",
+        metavar="NAME",
+        help="put the plans into NAME.ptd beside the .pte (format named-data)",
+    )
+    command.add_argument(
+        "--trace",
+        type=Path,
+        metavar="OUT.json",
+        help="tell what each phase costs: as a table, and as a file for chrome://tracing or Perfetto",
+    )
 
 
 def _add_info(commands: Any) -> None:
@@ -167,6 +185,9 @@ def _build(arguments: argparse.Namespace) -> int:
         compute_capabilities=arguments.compute_capability,
         dynamic=parse_dynamic(arguments.dynamic),
         save_program=arguments.save_program,
+        format=arguments.format,
+        data_file=arguments.data_file,
+        trace=arguments.trace,
     )
     with _quiet(), Progress(sys.stderr) as progress:
         result = build(order, progress.step)

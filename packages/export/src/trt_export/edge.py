@@ -41,6 +41,7 @@ def to_edge(
     compile_config: EdgeCompileConfig | None = None,
     format: Format | None = None,
     data_file: str | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
 ) -> EdgeProgramManager:
     """Lower programs that call engines; every engine call becomes a delegate.
 
@@ -66,6 +67,7 @@ def to_edge(
             it is the best that the delegate of each engine's own library reads.
         data_file: a name, such as `plans`: the plans go to a file of that name with the ending `.ptd`, beside the
             `.pte`. For `named-data` only.
+        on_progress: called with the name of each pass, how many have run, and how many there are.
 
     Returns:
         ExecuTorch's own manager: go on with `save`, or with its `to_executorch`.
@@ -87,7 +89,10 @@ def to_edge(
         format=format,
         data_file=data_file,
     )
-    Pipeline(PASSES).run(state)
+    if on_progress is None:
+        Pipeline(PASSES).run(state)
+    else:
+        Pipeline(PASSES).run(state, on_start=on_progress)
     assert state.manager is not None
     return state.manager
 
@@ -126,7 +131,7 @@ def _hold_outputs(state: EdgeLowering) -> None:
     }
 
 
-def _partition(state: EdgeLowering) -> None:
+def _delegate(state: EdgeLowering) -> None:
     assert state.manager is not None
     state.manager = state.manager.to_backend(
         {method: EnginePartitioner(state.data_file) for method in state.programs}
@@ -151,8 +156,8 @@ PASSES: tuple[Pass[EdgeLowering], ...] = (
     *PREPARE,
     Pass("lower", _lower, after=("rewrite",)),
     Pass("hold-outputs", _hold_outputs, after=("lower",)),
-    Pass("partition", _partition, after=("hold-outputs",)),
-    Pass("release-outputs", _release_outputs, after=("hold-outputs", "partition")),
+    Pass("delegate", _delegate, after=("hold-outputs",)),
+    Pass("release-outputs", _release_outputs, after=("hold-outputs", "delegate")),
     Pass("keep-state", _keep_state, after=("release-outputs",)),
     Pass("forget", _forget, after=("keep-state",)),
 )

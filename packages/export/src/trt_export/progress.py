@@ -6,12 +6,14 @@ from typing import TextIO
 _PHASES = {
     "load": "load the program",
     "decompose": "decompose",
+    "partition": "choose what goes into engines",
     "onnx": "make ONNX models",
     "verify": "compare with PyTorch",
     "check": "ask the builder",
     "build": "build engines",
     "splice": "put engines into the program",
     "lower": "lower to ExecuTorch",
+    "emit": "emit the program",
     "write": "write",
 }
 

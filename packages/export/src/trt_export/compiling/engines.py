@@ -64,6 +64,7 @@ class EngineMaker:
             BuildFailedError: the builder failed in a way that is no single node's fault.
         """
         while True:
+            self._step("partition", 0, 1)
             partitions = self._partitions()
             steps: list[tuple[Phase, Callable[[Nodes], dict[Node, str]]]] = [
                 ("onnx", self._convert),

@@ -38,7 +38,7 @@ class CompileReport:
     """Time by phase; the keys are those of `Phase`."""
 
 
-Phase = Literal["decompose", "onnx", "verify", "check", "build", "splice"]
+Phase = Literal["decompose", "partition", "onnx", "verify", "check", "build", "splice"]
 
 ProgressCallback = Callable[[Phase, int, int], None]
 """Called with the phase, how many steps of it are done, and how many there are as far as is known."""

@@ -36,9 +36,21 @@ class Pipeline(Generic[State]):
                 f" {', '.join(item.name for item in self.passes)}: {'; '.join(violations)}"
             )
 
-    def run(self, state: State, on_pass: Callable[[str], None] = lambda name: None) -> None:
-        """Run all passes; `on_pass` is called with the name of each that has run."""
-        for item in self.passes:
+    def run(
+        self,
+        state: State,
+        on_pass: Callable[[str], None] = lambda name: None,
+        on_start: Callable[[str, int, int], None] = lambda name, done, total: None,
+    ) -> None:
+        """Run all passes.
+
+        Args:
+            state: what they work on.
+            on_pass: called with the name of each that has run.
+            on_start: called with the name of each that is about to run, how many have run, and how many there are.
+        """
+        for index, item in enumerate(self.passes):
+            on_start(item.name, index, len(self.passes))
             item.run(state)
             on_pass(item.name)
 
