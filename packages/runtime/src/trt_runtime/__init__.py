@@ -71,7 +71,7 @@ def stats() -> dict[str, int]:
     - ``deserializations``: engines made of such a record (unpickling, deepcopy, `Engine.deserialize`).
     - ``base64_encodes``, ``base64_decodes``: plans that went through base64.
     - ``plan_copies``: other full copies of a plan's bytes: a buffer that could still change given to
-      `Engine.from_plan`, the model that ONNX Runtime is given.
+      `Engine.from_plan`, a model of whose large weights ONNX Runtime needs more than half as a copy.
     - ``executor_loads``: plans that were deserialized to run: one per engine that has run, one for all
       delegates of the same plan.
     - ``delegate_bindings``: sets of arguments that delegates were bound to; calls with the same memory and
