@@ -1,6 +1,9 @@
 """A real model down the whole road: the sentence encoder of the demo, with its own weights."""
 
+import json
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,8 @@ from torch.export import ExportedProgram
 import trt_export
 from lowering import load
 
-DEMO = Path(__file__).parents[2] / "examples" / "sentence_encoder.py"
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "examples" / "sentence_encoder.py"
 MODEL_BYTES = 90e6
 
 # The model's tokenizer and transformers are not ours; what they deprecate is not our error.
@@ -94,3 +98,21 @@ def test_the_file_equals_eager_at_every_size(
         torch.testing.assert_close(
             loaded.run([ids, mask]), [model(ids, mask)], rtol=1e-5, atol=1e-5
         )
+
+
+@pytest.mark.memory
+def test_the_weights_are_not_copied_to_run(compiled: ExportedProgram, tmp_path: Path) -> None:
+    """What is left is what ONNX Runtime packs for its matrix products."""
+    path = tmp_path / "minilm.pte"
+    trt_export.save(trt_export.to_edge(compiled), path)
+
+    def megabytes(way: str) -> dict[str, float]:
+        script = ROOT / "benchmarks" / "delegate.py"
+        command = [sys.executable, str(script), "memory-of", str(path), "--way", way]
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        found: dict[str, float] = json.loads(said.splitlines()[-1])
+        return found
+
+    program = megabytes("program")
+    assert megabytes("bare session")["bare session"] - program["program"] > 40
+    assert program["the same again"] < 1

@@ -197,7 +197,7 @@ def test_a_copy_of_the_tensor_is_free_of_the_engine() -> None:
     assert torch.equal(engine(torch.ones(1, 8))[0], torch.ones(1, 8))
 
 
-# Torch has no read-only tensors. What follows is why a contract is enough: bytes that someone wrote to are never run.
+# Torch has no read-only tensors. What follows is why a contract is enough: bytes that someone wrote to are not loaded.
 
 
 def written(offset: int) -> Engine:
@@ -221,7 +221,7 @@ def test_a_plan_that_was_written_to_is_found_behind_a_file_too() -> None:
         module(torch.ones(4, 8))
 
 
-def test_an_engine_that_is_loaded_no_longer_reads_the_plan() -> None:
+def test_an_engine_that_is_loaded_reads_no_more_of_the_plan_than_its_large_weights() -> None:
     engine = Engine.from_plan(own_plan(), relu_record())
     x = torch.randn(3, 8)
     (before,) = engine(x)

@@ -83,15 +83,28 @@ py::list to_python(const std::span<const RawTensor> tensors) {
     return list;
 }
 
+// A `Bound` of executors/bound.py. Its `run` is called without its `__call__`: a frame of Python
+// costs a small engine more than all that is here.
 class PythonBoundEngine final : public BoundEngine {
   public:
-    explicit PythonBoundEngine(py::object run) : run_(std::move(run)) {}
+    explicit PythonBoundEngine(const py::object& bound) : bound_(bound), run_(bound.attr("run")) {}
 
     void run() override {
-        with_python([&] { run_.get()(); });
+        with_python([&] {
+            if (PyObject* const result = PyObject_CallNoArgs(run_.get().ptr())) {
+                Py_DECREF(result);
+                return;
+            }
+            const py::error_already_set error;
+            if (!error.matches(PyExc_Exception)) throw error;
+            const py::object explained = bound_.get().attr("explain")(error.value());
+            PyErr_SetObject(explained.get_type().ptr(), explained.ptr());
+            throw py::error_already_set();
+        });
     }
 
   private:
+    const PythonReference bound_;
     const PythonReference run_;
 };
 

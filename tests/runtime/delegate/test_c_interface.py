@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import torch
+from onnx import numpy_helper
 from torch import Tensor
 
 from trt_runtime.delegate.engine import register
+from trt_runtime.executors.bound import Bound
 
-from ..building import RELU_PLAN, relu_record
+from ..building import (
+    RELU_PLAN,
+    binding,
+    model,
+    plan_of,
+    record_of,
+    relu_record,
+    written_aligned,
+)
 from .c_interface import FAILED, INCOMPATIBLE, INVALID_ARGUMENT, OK, Delegate
 from .programs import frame, payload_of
 
@@ -44,9 +55,38 @@ def test_it_runs(delegate: Delegate) -> None:
 def test_the_payload_is_given_back_once_when_nothing_reads_it() -> None:
     delegate = Delegate(PAYLOAD)
     assert delegate.status == OK
-    assert delegate.released == 1  # ONNX Runtime has its own copy of the model
+    assert delegate.released == 1  # a model without large weights is copied
     delegate.close()
     assert delegate.released == 1
+
+
+def table_payload() -> bytes:
+    inputs = [binding("index", "int64", [2], {})]
+    outputs = [binding("rows", "float32", [2, 64])]
+    table = numpy_helper.from_array(np.arange(4096, dtype=np.float32).reshape(64, 64), "table")
+    proto = model([("Gather", ["table", "index"], ["rows"])], inputs, outputs, [table])
+    return payload_of(plan_of(written_aligned(proto)), record_of(inputs, outputs))
+
+
+def test_a_payload_whose_weights_are_read_where_they_lie_is_given_back_at_the_end() -> None:
+    delegate = Delegate(table_payload())
+    assert (delegate.status, delegate.released) == (OK, 0)
+    rows = torch.empty(2, 64)
+    assert delegate.execute([torch.tensor([63, 0]), rows]) == OK
+    assert torch.equal(rows.flatten(), torch.tensor([*range(4032, 4096), *range(64)]).float())
+    delegate.close()
+    assert delegate.released == 1
+
+
+def test_what_onnxruntime_finds_wrong_is_told_with_the_engine_and_its_shapes() -> None:
+    delegate = Delegate(table_payload())
+    assert delegate.execute([torch.tensor([1, 64]), torch.empty(2, 64)]) == FAILED
+    assert delegate.message.startswith(
+        "engine 'delegate': expected ONNX Runtime to run it on inputs"
+    )
+    assert "[[2]] into outputs of [[2, 64]], found" in delegate.message
+    assert "idx=64 must be within the inclusive range" in delegate.message
+    delegate.close()
 
 
 @pytest.mark.parametrize("payload", [b"", PAYLOAD[:40], frame(b"{}", RELU_PLAN)])
@@ -137,7 +177,7 @@ def test_an_engine_that_fails_when_it_runs(delegate: Delegate, monkeypatch) -> N
         def run() -> None:
             raise KeyError("broken \N{SNOWMAN} \x1b[31m")
 
-        return run
+        return Bound(run)
 
     monkeypatch.setattr(DelegateEngine, "bind", bind)
     assert delegate.execute(pair(4)) == FAILED

@@ -86,7 +86,8 @@ def stats() -> dict[str, int]:
     - ``deserializations``: engines made of such a record (`Engine.deserialize`, files of earlier releases).
     - ``base64_encodes``, ``base64_decodes``: plans that went through base64.
     - ``plan_copies``: other full copies of a plan's bytes: a buffer that could still change given to
-      `Engine.from_plan`, the model that ONNX Runtime is given, pickling with protocol 3 or 4.
+      `Engine.from_plan`, a model of whose large weights ONNX Runtime needs more than half as a copy, pickling
+      with protocol 3 or 4.
     - ``plan_hashes``: sha256 sums over all bytes of a plan. A plan keeps its sum, so this is at most one for each,
       and one more for a run after `Engine.plan_tensor`, through which it may have changed.
     - ``executor_loads``: plans that were deserialized to run: one per engine that has run, one for all
