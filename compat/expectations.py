@@ -20,7 +20,14 @@ CAPABILITIES: Mapping[str, frozenset[str]] = {
     "0.1.0": frozenset(),
     "0.2.0": frozenset({"tracing-mode-real"}),
     "0.3.0": frozenset({"tracing-mode-real", "metadata-only", "engine-tensor"}),
+    "0.5.0": frozenset(
+        {"tracing-mode-real", "metadata-only", "engine-tensor"}
+        | {"record", "plan-digest", "tensor-state", "mapped-plans"}
+    ),
 }
+
+# The first runtime that saves the plan of an engine as a tensor, which older ones refuse (POLICY.md, rule 4).
+TENSOR_STATE_SINCE = "0.5.0"
 
 # The first runtime that runs a .pte; from there on every one must.
 DELEGATE_SINCE = "0.4.0"
@@ -64,6 +71,12 @@ def expected(runtime: str, export: str) -> Expected:
 def has_delegate(runtime: str) -> bool:
     """Whether a runtime of this version runs a `.pte`."""
     return rank(runtime) >= rank(DELEGATE_SINCE)
+
+
+def reads_programs(loader: str, saver: str) -> bool:
+    """Whether a runtime of version ``loader`` reads what one of version ``saver`` saved."""
+    since = rank(TENSOR_STATE_SINCE)
+    return rank(loader) >= since or rank(saver) < since
 
 
 def ran_as_promised(scenario: str, outcome: str | None, promised: bool) -> bool:

@@ -188,3 +188,29 @@ def test_every_runtime_must_load_every_program_of_every_other() -> None:
     assert judge_loads([one_broken], ["0.1.0", "0.2.0"]) == [
         f"runtime 0.1.0, program {names[0]}: RuntimeError: no"
     ]
+
+
+def test_an_older_runtime_must_refuse_what_it_cannot_read() -> None:
+    refused = "RuntimeError: Expected GenericList but got Tuple"
+
+    def loads(found: str | None) -> list[dict[str, Any]]:
+        return [
+            {
+                "cell": [runtime, "dev"],
+                "runtime": version,
+                "scenarios": {
+                    f"dev/dev/{name}": {
+                        "error": found if version == "0.3.0" else None,
+                        "executorch": outcome(name, version != "0.3.0"),
+                    }
+                    for name in scenarios()
+                },
+            }
+            for runtime, version in (("0.3.0", "0.3.0"), ("dev", "0.5.0"))
+        ]
+
+    assert judge_loads(loads(refused), ["dev"]) == []
+    for found, said in ((None, "loaded, expected it"), ("KeyError: 1", "with expected and found")):
+        wrong = judge_loads(loads(found), ["dev"])
+        assert len(wrong) == len(scenarios())
+        assert all(said in text for text in wrong)
