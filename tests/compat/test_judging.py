@@ -191,7 +191,7 @@ def test_every_runtime_must_load_every_program_of_every_other() -> None:
 
 
 def test_an_older_runtime_must_refuse_what_it_cannot_read() -> None:
-    refused = "RuntimeError: Expected GenericList but got Tuple"
+    refused = "RuntimeError: We ran into an error when deserializing the saved file. Please check"
 
     def loads(found: str | None) -> list[dict[str, Any]]:
         return [
