@@ -20,7 +20,14 @@ CAPABILITIES: Mapping[str, frozenset[str]] = {
     "0.1.0": frozenset(),
     "0.2.0": frozenset({"tracing-mode-real"}),
     "0.3.0": frozenset({"tracing-mode-real", "metadata-only", "engine-tensor"}),
+    "0.5.0": frozenset(
+        {"tracing-mode-real", "metadata-only", "engine-tensor"}
+        | {"record", "plan-digest", "tensor-state", "mapped-plans", "named-data-delegate"}
+    ),
 }
+
+# The first runtime that saves the plan of an engine as a tensor, which older ones refuse (POLICY.md, rule 4).
+TENSOR_STATE_SINCE = "0.5.0"
 
 # The first runtime that runs a .pte; from there on every one must.
 DELEGATE_SINCE = "0.4.0"
@@ -29,7 +36,11 @@ DELEGATE_SINCE = "0.4.0"
 USES: Mapping[str, frozenset[str]] = {
     "0.1.0": frozenset(),
     "0.2.0": frozenset({"metadata-only", "engine-tensor"}),
+    "0.3.0": frozenset({"metadata-only", "engine-tensor", "plan-digest", "named-data-delegate"}),
 }
+
+# What a cell is slower at where the exporter lacks one of these: what it would use, or (tracing) torch itself.
+READING = frozenset({"metadata-only", "engine-tensor"})
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,7 @@ class Expected:
     warned: frozenset[str]
     slower: tuple[str, ...]
     has_delegate: bool
+    format: str
 
     def counts(self, program: str) -> dict[str, dict[str, int]]:
         """Return the counters that must have risen, by phase."""
@@ -52,18 +64,31 @@ class Expected:
 def expected(runtime: str, export: str) -> Expected:
     """Return what the cell of these two versions (the packages' own, not ``dev``) must show."""
     has, uses = _at(CAPABILITIES, runtime), _at(USES, export)
-    fast_reading = bool(uses) and uses <= has
     slower = [
         name
-        for name, fast in (("tracing", "tracing-mode-real" in has), ("reading", fast_reading))
-        if not fast
+        for name, is_fast in (
+            ("tracing", "tracing-mode-real" in has),
+            ("reading", uses >= READING and has >= READING),
+            ("hashing", "plan-digest" in has or "plan-digest" not in uses),
+            ("inline", "named-data-delegate" in has or "named-data-delegate" not in uses),
+        )
+        if not is_fast
     ]
-    return Expected(has, uses - has, tuple(slower), has_delegate(runtime))
+    named = "named-data-delegate" in uses & has
+    return Expected(
+        has, uses - has, tuple(slower), has_delegate(runtime), "named-data" if named else "tr01"
+    )
 
 
 def has_delegate(runtime: str) -> bool:
     """Whether a runtime of this version runs a `.pte`."""
     return rank(runtime) >= rank(DELEGATE_SINCE)
+
+
+def reads_programs(loader: str, saver: str) -> bool:
+    """Whether a runtime of version ``loader`` reads what one of version ``saver`` saved."""
+    since = rank(TENSOR_STATE_SINCE)
+    return rank(loader) >= since or rank(saver) < since
 
 
 def ran_as_promised(scenario: str, outcome: str | None, promised: bool) -> bool:

@@ -156,10 +156,12 @@ Written by `nox -s matrix` from the last run of `nox -s compat`; the rules are i
 
 ![the same as a picture](matrix.svg)
 
-- **fast**: nothing serializes, encodes or copies an engine, from tracing to the file.
+- **fast**: the exporter finds all that it knows to use; no engine is serialized, encoded or copied by either half.
 - **slower**: right, and slower. *tracing*: the runtime has no real tracing mode, so torch.export copies every engine
   through base64. *reading*: runtime or exporter has no native accessors, so lowering reads every engine through its
-  full record. An exporter that knows of the accessors says once which one it misses.
+  full record. *hashing*: the runtime keeps no sha256 of a plan, so each lowering reads it once more. *inline*: the
+  runtime's delegate reads no named data, so the plan is copied into the payload of its delegate, as exporters before
+  0.3.0 always do. An exporter that knows of a capability says once that the runtime lacks it.
 - **refused**: the pair is outside the policy and says so.
 - **FAILED**: anything else; so is a cell that skipped something.
 

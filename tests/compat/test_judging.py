@@ -9,7 +9,7 @@ from judging import judge, judge_loads
 
 WARNINGS = {
     capability: f"trt-export: this runtime's engines lack {capability}"
-    for capability in ("metadata-only", "engine-tensor")
+    for capability in ("metadata-only", "engine-tensor", "plan-digest", "named-data-delegate")
 }
 
 
@@ -34,7 +34,7 @@ def cell(runtime: str, export: str) -> dict[str, Any]:
         "scenarios": {
             name: {
                 "error": None,
-                "payloads": [f"payload of {name}"],
+                "payloads": [f"{promise.format} payload of {name}"],
                 "executorch": outcome(name, promise.has_delegate),
                 "counts": promise.counts(name.split(": ")[1]),
             }
@@ -54,6 +54,13 @@ def cell(runtime: str, export: str) -> dict[str, Any]:
         ("0.3.0", "0.2.0", "fast"),
         ("0.4.0", "0.1.0", "slower: reading"),
         ("0.4.0", "0.2.0", "fast"),
+        ("0.5.0", "0.1.0", "slower: reading"),
+        ("0.5.0", "0.2.0", "fast"),
+        ("0.1.0", "0.3.0", "slower: tracing, reading, hashing, inline"),
+        ("0.2.0", "0.3.0", "slower: reading, hashing, inline"),
+        ("0.3.0", "0.3.0", "slower: hashing, inline"),
+        ("0.4.0", "0.3.0", "slower: hashing, inline"),
+        ("0.5.0", "0.3.0", "fast"),
         ("0.10.0", "0.3.0", "fast"),  # newer than the table: what the newest in it does
     ],
 )
@@ -188,3 +195,29 @@ def test_every_runtime_must_load_every_program_of_every_other() -> None:
     assert judge_loads([one_broken], ["0.1.0", "0.2.0"]) == [
         f"runtime 0.1.0, program {names[0]}: RuntimeError: no"
     ]
+
+
+def test_an_older_runtime_must_refuse_what_it_cannot_read() -> None:
+    refused = "RuntimeError: We ran into an error when deserializing the saved file. Please check"
+
+    def loads(found: str | None) -> list[dict[str, Any]]:
+        return [
+            {
+                "cell": [runtime, "dev"],
+                "runtime": version,
+                "scenarios": {
+                    f"dev/dev/{name}": {
+                        "error": found if version == "0.3.0" else None,
+                        "executorch": outcome(name, version != "0.3.0"),
+                    }
+                    for name in scenarios()
+                },
+            }
+            for runtime, version in (("0.3.0", "0.3.0"), ("dev", "0.5.0"))
+        ]
+
+    assert judge_loads(loads(refused), ["dev"]) == []
+    for found, said in ((None, "loaded, expected it"), ("KeyError: 1", "with expected and found")):
+        wrong = judge_loads(loads(found), ["dev"])
+        assert len(wrong) == len(scenarios())
+        assert all(said in text for text in wrong)

@@ -24,7 +24,8 @@ def test_two_loads_of_one_plan_share_its_executor(tmp_path: Path, counted) -> No
         for program in programs:
             torch.testing.assert_close(program.run([x]), [3 * x])
     assert grown["executor_loads"] == 1
-    assert set(grown) == {"executor_loads", "delegate_bindings"}
+    assert grown["plan_hashes"] == 1
+    assert set(grown) == {"executor_loads", "plan_hashes", "delegate_bindings"}
 
 
 def test_an_executor_is_gone_with_the_last_program_that_uses_it(tmp_path: Path, counted) -> None:
