@@ -73,7 +73,9 @@ def _without_hashes(counts: Mapping[str, Mapping[str, int]]) -> dict[str, dict[s
 
 
 def _judge(
-    cell: Facts, payloads: Mapping[tuple[str, str], list[str]], refusals: Mapping[tuple[str, str], str]
+    cell: Facts,
+    payloads: Mapping[tuple[str, str], list[str]],
+    refusals: Mapping[tuple[str, str], str],
 ) -> Verdict:
     runtime, export = cell["cell"]
     words = refusals.get((runtime, export))

@@ -81,6 +81,10 @@ def an_error(facts: dict[str, Any]) -> None:
     facts["scenarios"]["tensorrt-rtx: dynamic shapes"]["error"] = "ValueError: no"
 
 
+def a_plan_hashed_twice(facts: dict[str, Any]) -> None:
+    facts["scenarios"]["onnxruntime: one engine"]["counts"]["lower"] = {"plan_hashes": 2}
+
+
 def another_payload(facts: dict[str, Any]) -> None:
     facts["scenarios"]["onnxruntime: one engine"]["payloads"] = ["other bytes"]
 
@@ -105,6 +109,7 @@ def not_installed(facts: dict[str, Any]) -> None:
     ("damage", "words"),
     [
         (one_serialization_too_many, "expected {'export': {}"),
+        (a_plan_hashed_twice, "2 plans hashed, expected one for each engine"),
         (a_scenario_left_out, "dynamic shapes: did not run"),
         (an_error, "ValueError: no"),
         (another_payload, "payloads differ"),

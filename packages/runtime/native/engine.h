@@ -43,9 +43,9 @@ class TRT_RUNTIME_API Engine : public torch::CustomClassHolder {
 
     // A tensor over the plan, for whoever asks.
     //
-    // A tensor cannot be read-only, so this is a contract: who writes to it damages the plan. What
-    // comes of that is found by the plan's sha256, not executed (docs/engine-record.md): after
-    // this, a plan that was hashed before is hashed again before it is run.
+    // A tensor cannot be read-only, so this is a contract: who writes to it damages the plan. That
+    // is found by the plan's sha256 when the plan is first run (docs/engine-record.md): after this,
+    // one that was hashed before is hashed again. An engine that runs already reads its weights there.
     at::Tensor plan_tensor() const;
 
     const Record& record() const noexcept { return record_; }

@@ -14,15 +14,21 @@ import trt_runtime
 from export.programs import Calls, execute, one_call, one_output_engine, rtx_plan
 from trt_export.edge import PASSES, EdgeLowering
 from trt_export.errors import MissingCapabilityError
+from trt_export.passes.engine_op import is_execute_plan
 from trt_export.passes.pipeline import Pipeline
+from trt_export.passes.plan_store import find
 
 pytestmark = pytest.mark.usefixtures("unasked")
 
-COUNTS = ("serializations", "deserializations", "base64_encodes", "plan_copies")
+COUNTS = ("serializations", "deserializations", "base64_encodes", "base64_decodes", "plan_copies")
 CAPABILITIES = trt_export.probe(one_output_engine())
 PAYLOAD = "2885e3b17d24df82fcb3054e5e790d4f8c39036bc3f300e916e6868ba997ba22"
 # What to_edge falls back for with the runtime that is installed here.
-MISSING = [name for name in ("metadata-only", "engine-tensor") if name not in CAPABILITIES]
+MISSING = [
+    name
+    for name in ("metadata-only", "engine-tensor", "plan-digest", "named-data-delegate")
+    if name not in CAPABILITIES
+]
 
 
 def counts() -> dict[str, int]:
@@ -87,21 +93,21 @@ def test_strict_mode_refuses_exactly_what_is_missing(monkeypatch: pytest.MonkeyP
     assert str(program) == text
 
 
-def test_the_plan_in_the_graph_is_the_tensor_that_was_read() -> None:
+def test_the_plan_that_the_graph_refers_to_is_the_tensor_that_was_read() -> None:
     state = EdgeLowering({"f": two_engines()})
-    Pipeline(PASSES[:7]).run(state)
-    assert PASSES[6].name == "rewrite"
-    program = state.prepared["f"]
-    buffers = [
-        program.state_dict[name] for name in program.graph_signature.inputs_to_buffers.values()
-    ]
-    assert len(buffers) == 3
-    assert {id(buffer) for buffer in buffers} == {id(plan) for plan in state.plans.values()}
+    Pipeline(PASSES[: [item.name for item in PASSES].index("rewrite") + 1]).run(state)
+    calls = [node for node in state.prepared["f"].graph.nodes if is_execute_plan(node)]
+    assert len(calls) == 3
+    found = {id(find(call.args[1]).tensor) for call in calls}
+    assert found == {id(plan.tensor) for plan in state.plans.values()}
+    assert len(found) == 2
 
 
 def test_the_payload_is_the_same_whoever_reads_the_engine() -> None:
     """Of trt-export 0.1.0, which had one way to read an engine: later ones change nothing of it."""
     held = one_output_engine(target_platform="linux_x86_64")
-    pte = deserialize_pte_binary(trt_export.to_edge(one_call(held)).to_executorch().buffer).program
+    pte = deserialize_pte_binary(
+        trt_export.to_edge(one_call(held), format="tr01").to_executorch().buffer
+    ).program
     (payload,) = pte.backend_delegate_data
     assert hashlib.sha256(payload.data).hexdigest() == PAYLOAD

@@ -92,14 +92,14 @@ def export(module: torch.nn.Module, *inputs: Tensor, largest: int = 64) -> Expor
 
 
 @functools.cache
-def _scaling_bytes(factor: float) -> bytes:
-    manager = trt_export.to_edge(scaling_program(factor))
+def _scaling_bytes(factor: float, format: Any) -> bytes:
+    manager = trt_export.to_edge(scaling_program(factor), format=format)
     return bytes(manager.to_executorch().buffer)
 
 
-def scaling_pte(path: Path, factor: float = 2.0) -> Path:
-    """A file with nothing but the engine; lowered once for each factor."""
-    path.write_bytes(_scaling_bytes(factor))
+def scaling_pte(path: Path, factor: float = 2.0, format: Any = "named-data") -> Path:
+    """A file with nothing but the engine; lowered once for each factor and format."""
+    path.write_bytes(_scaling_bytes(factor, format))
     return path
 
 

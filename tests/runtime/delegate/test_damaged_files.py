@@ -1,4 +1,4 @@
-"""A `.pte` whose delegate payload is damaged or of another kind: loading it is a typed error, and that is all."""
+"""A `.pte` whose inline payload is damaged or of another kind: loading it is a typed error, and that is all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ X = torch.ones(2, 8)
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return lower(scaling_program(17), tmp_path_factory.mktemp("good") / "model.pte").read_bytes()
+    path = tmp_path_factory.mktemp("good") / "model.pte"
+    return lower(scaling_program(17), path, format="tr01").read_bytes()
 
 
 Patch = Callable[..., trt_runtime.Program]

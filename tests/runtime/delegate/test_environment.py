@@ -83,12 +83,15 @@ def test_a_backend_of_our_name_is_left_alone(foreign: Path, tmp_path: Path) -> N
             for _ in range(2):
                 try:
                     attempt()
-                except trt_runtime.ExecutorUnavailableError as error:
+                except trt_runtime.DelegateNameTakenError as error:
                     print(error)
+        (y,) = trt_runtime.load(sys.argv[3]).run([torch.ones(1, 8)])
+        assert y.tolist() == [[2.0] * 8], y
         print("still there", library.still_there())
         """,
         foreign,
-        scaling_pte(tmp_path / "model.pte"),
+        scaling_pte(tmp_path / "inline.pte", format="tr01"),
+        scaling_pte(tmp_path / "named.pte"),
     )
     assert result.returncode == 0, result.stderr
     *messages, last = result.stdout.splitlines()
@@ -99,7 +102,7 @@ def test_a_backend_of_our_name_is_left_alone(foreign: Path, tmp_path: Path) -> N
         "expected no backend 'TensorRTBackend' but trt-runtime's, found that of another library"
         in (messages[0])
     )
-    assert messages[0].endswith("in a process that does not load that library")
+    assert "in a process that does not load that library" in messages[0]
 
 
 def test_ours_may_be_registered_again_and_is_used_by_executorch_itself(tmp_path: Path) -> None:
@@ -111,15 +114,19 @@ def test_ours_may_be_registered_again_and_is_used_by_executorch_itself(tmp_path:
         trt_runtime.register_delegate()
         from executorch.runtime import Runtime
         runtime = Runtime.get()
-        print(runtime.backend_registry.registered_backend_names.count("TensorRTBackend"))
-        print(runtime.backend_registry.is_available("TensorRTBackend"))
+        for name in ("TrtRuntimeBackend", "TensorRTBackend"):
+            print(runtime.backend_registry.registered_backend_names.count(name))
+            print(runtime.backend_registry.is_available(name))
         (y,) = runtime.load_program(sys.argv[1]).load_method("forward").execute([torch.ones(1, 8)])
         print(y.tolist())
         """,
         scaling_pte(tmp_path / "model.pte"),
     )
     assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines() == ["1", "True", str([[2.0] * 8])]
+    assert result.stdout.splitlines() == [
+        *("1", "True") * 2,
+        str([[2.0] * 8]),
+    ]
 
 
 def test_without_executorch_the_import_works_and_a_program_says_what_to_install(

@@ -83,10 +83,13 @@ def test_two_hundred_loads_take_no_memory(tmp_path: Path, counted) -> None:
     assert taken < 2048
 
 
-def test_two_hundred_refused_loads_take_no_memory(tmp_path: Path, capfd) -> None:
-    path = scaling_pte(tmp_path / "model.pte")
+@pytest.mark.parametrize(("format", "magic"), [("tr01", b"TR01"), ("named-data", b"TRTN")])
+def test_two_hundred_refused_loads_take_no_memory(
+    format: str, magic: bytes, tmp_path: Path, capfd
+) -> None:
+    path = scaling_pte(tmp_path / "model.pte", format=format)
     data = bytearray(path.read_bytes())
-    data[data.index(b"TR01") + 3] += 7
+    data[data.index(magic) + 3] += 7
     path.write_bytes(data)
     program = trt_runtime.load(path)
 
