@@ -52,9 +52,17 @@ def engine_pt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def pte(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, lowered."""
+    """The same, lowered, with its plan inline."""
     path = tmp_path_factory.mktemp("lowered") / "model.pte"
-    trt_export.save(trt_export.to_edge(one_call()), path)
+    trt_export.save(trt_export.to_edge(one_call(), format="tr01"), path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def named_pte(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, lowered, with its plan in named data."""
+    path = tmp_path_factory.mktemp("named") / "model.pte"
+    trt_export.save(trt_export.to_edge(one_call(), format="named-data"), path)
     return path
 
 

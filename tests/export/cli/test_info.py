@@ -13,6 +13,7 @@ from torch.export import export
 
 import trt_export
 from export.cli.conftest import Command
+from export.programs import one_call
 from trt_export.cli import main
 from trt_export.errors import FileFormatError
 from trt_export.inspecting import Pt2Info, PteInfo, info
@@ -43,6 +44,77 @@ def test_a_pte(pte: Path) -> None:
         ("out_0", "output", "float32", (-1, 4)),
     ]
     assert engine.provenance == {"builder": "by hand"}
+
+
+def test_a_pte_with_its_plan_in_named_data(named_pte: Path) -> None:
+    found = info(named_pte)
+    assert isinstance(found, PteInfo)
+    assert found.problems == []
+    (delegate,) = found.methods[0].delegates
+    assert delegate.backend == "TrtRuntimeBackend"
+    engine = delegate.engine
+    assert engine is not None
+    assert (engine.name, engine.container) == ("engine", "TRTN")
+    assert (engine.plan_format, engine.plan_size, engine.plan_version) == (
+        "tensorrt-rtx",
+        200,
+        "1.7.1.116",
+    )
+    assert [(b.name, b.role, b.dtype, b.shape) for b in engine.bindings] == [
+        ("in_0", "input", "float32", ("i0d0", 8)),
+        ("out_0", "output", "float32", ("i0d0", 4)),
+    ]
+    assert engine.bindings[0].profile == {"min": (1, 8), "opt": (2, 8), "max": (16, 8)}
+    assert engine.provenance == {"builder": "by hand"}
+    (entry,) = found.named_data
+    assert found.segments[entry.segment].size == 200
+
+
+def test_a_pte_with_its_plan_in_a_data_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edge = trt_export.to_edge(one_call(), format="named-data", data_file="plans")
+    path, _ = trt_export.save(edge, tmp_path / "model.pte")
+    found = info(path)
+    assert isinstance(found, PteInfo)
+    assert found.problems == []
+    engine = found.methods[0].delegates[0].engine
+    assert engine is not None
+    assert (engine.container, engine.plan_format, engine.plan_size) == (
+        "TRTN, plan in a data file",
+        "tensorrt-rtx",
+        200,
+    )
+    assert main(["info", str(path)]) == 0
+    assert "compile specs: data_file" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("at", "data", "problem"),
+    [
+        (0, b"TRT9", "begins with b'TRTN', found b'TRT9'"),
+        (4, b"\2", "found version 2 and flags 0"),
+        (6, b"\1", "found version 1 and flags 1"),
+        (8, struct.pack("<I", 2**31), "expected metadata behind at least 64 bytes"),
+        (24, bytes(32), "is not among the file's named data"),
+        (64, b"[", "metadata of a delegate is not JSON"),
+    ],
+)
+def test_a_damaged_reference_is_told(
+    named_pte: Path, tmp_path: Path, at: int, data: bytes, problem: str
+) -> None:
+    damage_blob(named_pte, tmp_path / "bad.pte", at, data)
+    found = info(tmp_path / "bad.pte")
+    assert isinstance(found, PteInfo)
+    (told,) = found.problems
+    assert problem in told
+
+
+def test_a_damaged_plan_in_named_data_is_told(named_pte: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.pte").write_bytes(named_pte.read_bytes().replace(b"vtrt", b"what"))
+    found = info(tmp_path / "bad.pte")
+    assert isinstance(found, PteInfo)
+    assert "the plan is damaged: sha256" in found.problems[0]
 
 
 def test_a_pt2_with_an_engine(engine_pt2: Path) -> None:

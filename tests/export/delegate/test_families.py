@@ -64,7 +64,8 @@ def test_every_engine_is_a_delegate(family: Family) -> None:
     torch.export.save(program, file)
     file.seek(0)
     for candidate in (program, torch.export.load(file)):
-        pte = deserialize_pte_binary(trt_export.to_edge(candidate).to_executorch().buffer).program
+        edge = trt_export.to_edge(candidate, format="tr01")
+        pte = deserialize_pte_binary(edge.to_executorch().buffer).program
         (method,) = pte.execution_plan
         found = []
         for delegate in method.delegates:

@@ -20,6 +20,7 @@ from torch.export import Dim, ExportedProgram, export
 from torch.export.graph_signature import InputKind, OutputKind
 
 import trt_export
+import trt_runtime
 from export import programs
 from export.foreign.double import PICKLE, engine, execute, load_double, plan, record
 from export.preparing import prepare
@@ -58,8 +59,9 @@ def program(
     return made.run_decompositions() if decomposed else made
 
 
-def lower(methods: Any) -> Any:
-    return deserialize_pte_binary(trt_export.to_edge(methods).to_executorch().buffer).program
+def lower(methods: Any, **options: Any) -> Any:
+    edge = trt_export.to_edge(methods, **options)
+    return deserialize_pte_binary(edge.to_executorch().buffer).program
 
 
 def blobs(pte: Any) -> list[bytes]:
@@ -148,7 +150,7 @@ def test_outputs_have_their_own_sizes_at_every_batch(decomposed: bool) -> None:
     assert sizes(pte) == [[16, 4], [33]]
     (call,) = (node for node in prepare({"f": made})["f"].graph.nodes if is_execute_plan(node))
     assert [str(value.dtype) for value in call.meta["val"]] == ["torch.float32", "torch.int64"]
-    (size,) = json.loads(call.args[2][13])["outputs"][1]["shape"]
+    (size,) = json.loads(call.args[3][13])["outputs"][1]["shape"]
     assert [evaluate(size, {"i0d0": batch}) for batch in (1, 16)] == [3, 33]
 
 
@@ -284,7 +286,20 @@ def test_beside_our_own_engines() -> None:
         return execute([x], self.theirs)[0] + programs.execute([x], self.ours)[0]
 
     made = program(True, forward, theirs=engine(), ours=programs.one_output_engine())
-    assert [parts(blob)[1] for blob in blobs(lower(made))] == [plan(), programs.rtx_plan()]
+    inline = lower(made, format="tr01")
+    assert [parts(blob)[1] for blob in blobs(inline)] == [plan(), programs.rtx_plan()]
+    # Left to itself, each goes to where the delegate of its own library reads it.
+    inline_id = "TensorRTBackend"
+    own = "TrtRuntimeBackend" if "named-data-delegate" in trt_runtime.capabilities() else inline_id
+    (method,) = lower(made).execution_plan
+    assert [delegate.id for delegate in method.delegates] == [inline_id, own]
+
+
+def test_named_data_is_not_for_them() -> None:
+    with pytest.raises(
+        LoweringError, match=r"found one of class tensorrt\.Engine.*reads tr01 only"
+    ):
+        lower(program(), format="named-data")
 
 
 def test_saved_and_loaded() -> None:
