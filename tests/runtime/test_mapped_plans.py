@@ -162,7 +162,7 @@ def test_a_file_that_is_cut_off_later_ends_the_process_as_documented(plan_file) 
     )
     result = subprocess.run(
         [sys.executable, "-c", code, str(plan_file)],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        cwd=Path(__file__).parents[1],
         check=False,
     )
     assert result.returncode == -7

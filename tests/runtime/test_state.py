@@ -176,7 +176,7 @@ def test_a_reducer_that_was_there_goes_on_serving_others() -> None:
     )
     result = subprocess.run(
         [sys.executable, "-c", code],
-        env={"PYTHONPATH": str(Path(__file__).parents[1])},
+        cwd=Path(__file__).parents[1],
         capture_output=True,
         text=True,
         check=False,
