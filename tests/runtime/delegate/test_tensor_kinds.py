@@ -38,8 +38,9 @@ class Loud(Tensor):
 
 def resized(size: int, *, transposed: bool = False) -> Tensor:
     tensor = X.clone()
+    seen = tensor.view(8, 2).T if transposed else tensor
     tensor.untyped_storage().resize_(size)
-    return tensor.view(8, 2).T if transposed else tensor
+    return seen
 
 
 @pytest.mark.parametrize(

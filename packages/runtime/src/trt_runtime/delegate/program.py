@@ -47,7 +47,9 @@ class Program:
         inputs = _read(files)
         _register_for(self._path)
         try:
-            self._loaded: _Methods = _Methods(files[0]) if data is None else _MethodsWithData(*files)
+            self._loaded: _Methods = (
+                _Methods(files[0]) if data is None else _MethodsWithData(*files)
+            )
             names = sorted(self._loaded.names())
         except (RuntimeError, MemoryError) as error:
             raise ProgramError(

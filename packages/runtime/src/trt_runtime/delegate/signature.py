@@ -67,12 +67,12 @@ class Value:
         if not isinstance(value, torch.Tensor):
             return f"expected a tensor {self._text()}, found {_kind(value)}; pass a tensor"
         if self.dtype is not None and value.dtype != self.dtype:
-            return f"expected dtype {self.dtype}, found {value.dtype}; convert it: .to({self.dtype})"
+            return (
+                f"expected dtype {self.dtype}, found {value.dtype}; convert it: .to({self.dtype})"
+            )
         sizes = list(value.shape)
         if len(sizes) != len(self.sizes):
-            return (
-                f"expected rank {len(self.sizes)} ({self._text()}), found rank {len(sizes)} ({sizes}); reshape it"
-            )
+            return f"expected rank {len(self.sizes)} ({self._text()}), found rank {len(sizes)} ({sizes}); reshape it"
         if self.is_static and tuple(sizes) != self.sizes:
             return (
                 f"expected the sizes {list(self.sizes)}, found {sizes}; reshape it, or export the program with "
@@ -102,9 +102,7 @@ def read_value(value: Table) -> Value:
     if kind == _DOUBLE:
         return Value(kind, constant=table.float64(0))
     dtype = _DTYPES.get(table.int8(0))
-    return Value(
-        kind, dtype=dtype, sizes=table.int32s(2), is_static=table.int8(8) == _STATIC
-    )
+    return Value(kind, dtype=dtype, sizes=table.int32s(2), is_static=table.int8(8) == _STATIC)
 
 
 def _kind(value: Any) -> str:
