@@ -191,8 +191,8 @@ void register_delegate_engines(py::function open) {
     register_raw_engines([open = PythonReference(std::move(open))](
                              const Payload& payload, std::shared_ptr<const Plan> plan) {
         return with_python([&]() -> std::shared_ptr<RawEngine> {
-            return std::make_shared<PythonRawEngine>(
-                open.get()(payload_to_dict(payload), std::const_pointer_cast<Plan>(std::move(plan))));
+            return std::make_shared<PythonRawEngine>(open.get()(
+                payload_to_dict(payload), std::const_pointer_cast<Plan>(std::move(plan))));
         });
     });
 }
@@ -209,8 +209,7 @@ void bind_delegate(py::module_& module) {
     });
     module.def("take_interruption", [] {
         PyObject* const value = std::exchange(interruption, nullptr);
-        return value == nullptr ? py::object(py::none())
-                                : py::reinterpret_steal<py::object>(value);
+        return value == nullptr ? py::object(py::none()) : py::reinterpret_steal<py::object>(value);
     });
     module.def("take_delegate_error", [] {
         const DelegateError error = take_delegate_error();
