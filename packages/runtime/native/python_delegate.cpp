@@ -17,6 +17,7 @@
 #include "delegate/payload.h"
 #include "delegate/raw_engine.h"
 #include "errors.h"
+#include "interpreter_exit.h"
 #include "python_reference.h"
 
 namespace py = pybind11;
@@ -50,8 +51,19 @@ class OriginalStreams {
     std::streambuf* const err_;
 };
 
+// What ended this thread's latest delegate call though it is no error (KeyboardInterrupt,
+// SystemExit): ExecuTorch's side only learns that the call failed, and `Program` raises this.
+thread_local PyObject* interruption = nullptr;
+
+void keep_interruption(PyObject* const value) {
+    Py_XINCREF(value);
+    PyObject* const old = std::exchange(interruption, value);
+    Py_XDECREF(old);
+}
+
 // Throws the native twin of a Python exception: ExecuTorch's side knows nothing of Python's.
 [[noreturn]] void rethrow(const py::error_already_set& error) {
+    if (!error.matches(PyExc_Exception)) keep_interruption(error.value().ptr());
     const std::string kind = py::str(error.type().attr("__name__"));
     const std::string message = py::str(error.value());
     const c10::SourceLocation where{__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)};
@@ -68,7 +80,7 @@ auto with_python(const Work& work) {
     const py::gil_scoped_acquire gil;
     const OriginalStreams streams;
     try {
-        return work();
+        return outliving_interpreter(work);
     } catch (const py::error_already_set& error) {
         rethrow(error);
     }
@@ -192,8 +204,8 @@ void register_delegate_engines(py::function open) {
     register_raw_engines([open = PythonReference(std::move(open))](
                              const Payload& payload, std::shared_ptr<const Plan> plan) {
         return with_python([&]() -> std::shared_ptr<RawEngine> {
-            return std::make_shared<PythonRawEngine>(
-                open.get()(payload_to_dict(payload), std::const_pointer_cast<Plan>(std::move(plan))));
+            return std::make_shared<PythonRawEngine>(open.get()(
+                payload_to_dict(payload), std::const_pointer_cast<Plan>(std::move(plan))));
         });
     });
 }
@@ -204,7 +216,14 @@ void bind_delegate(py::module_& module) {
     OriginalStreams::capture();
     module.def("read_payload", &read_payload, py::arg("payload"));
     module.def("register_delegate_engines", &register_delegate_engines, py::arg("open"));
-    module.def("forget_delegate_error", [] { take_delegate_error(); });
+    module.def("forget_delegate_error", [] {
+        take_delegate_error();
+        keep_interruption(nullptr);
+    });
+    module.def("take_interruption", [] {
+        PyObject* const value = std::exchange(interruption, nullptr);
+        return value == nullptr ? py::object(py::none()) : py::reinterpret_steal<py::object>(value);
+    });
     module.def("take_delegate_error", [] {
         const DelegateError error = take_delegate_error();
         // A message may hold what a damaged file held.

@@ -9,6 +9,7 @@
 
 #include "errors.h"
 #include "executor.h"
+#include "interpreter_exit.h"
 #include "python_reference.h"
 
 namespace py = pybind11;
@@ -30,13 +31,22 @@ py::dict checked_dict(const Record& record) {
 
 // All of these are called without the GIL and without a lock, and take the GIL themselves. A Python
 // exception leaves as it is: torch's bindings hand py::error_already_set back to Python.
+// Does work with the GIL. Inside of it too a thread may be ended, and must not give the GIL back
+// then.
+template <typename Work>
+auto with_gil(const Work& work) {
+    return outliving_interpreter([&] {
+        const py::gil_scoped_acquire gil;
+        return outliving_interpreter(work);
+    });
+}
+
 class PythonExecutor : public Executor {
   public:
     explicit PythonExecutor(py::object run) : run_(std::move(run)) {}
 
     std::vector<at::Tensor> execute(const std::vector<at::Tensor>& inputs) override {
-        const py::gil_scoped_acquire gil;
-        return run_.get()(inputs).cast<std::vector<at::Tensor>>();
+        return with_gil([&] { return run_.get()(inputs).cast<std::vector<at::Tensor>>(); });
     }
 
   private:
@@ -49,15 +59,16 @@ class PythonExecutorFactory : public ExecutorFactory {
         : check_(std::move(check)), load_(std::move(load)) {}
 
     void check(const Record& record, const Plan& plan) override {
-        const py::gil_scoped_acquire gil;
-        check_.get()(checked_dict(record), to_string(plan.format()), plan.size());
+        with_gil(
+            [&] { check_.get()(checked_dict(record), to_string(plan.format()), plan.size()); });
     }
 
     std::shared_ptr<Executor> load(const Record& record,
                                    std::shared_ptr<const Plan> plan) override {
-        const py::gil_scoped_acquire gil;
-        return std::make_shared<PythonExecutor>(
-            load_.get()(record_to_dict(record), std::const_pointer_cast<Plan>(std::move(plan))));
+        return with_gil([&] {
+            return std::make_shared<PythonExecutor>(load_.get()(
+                record_to_dict(record), std::const_pointer_cast<Plan>(std::move(plan))));
+        });
     }
 
   private:

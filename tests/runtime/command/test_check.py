@@ -106,7 +106,7 @@ def test_another_file_is_refused_by_name(content: bytes, tmp_path: Path, command
 
 def test_a_missing_file_is_named(tmp_path: Path, command: Command) -> None:
     code, _, err = command("check", tmp_path / "none.pte")
-    assert code == 1
+    assert code == 2
     assert "No such file" in err
     assert "none.pte" in err
 

@@ -50,9 +50,9 @@ def test_json_for_programs(doubler: Path, arrays: Path, command: Command) -> Non
     ("array", "words"),
     [
         (np.zeros((3, 9), np.float32), "expected 8 in dimension 1"),
-        (np.zeros((3, 8)), "expected a method that runs on these inputs"),
-        (np.zeros(8, np.float32), "expected a method that runs on these inputs"),
-        (np.zeros((17, 8), np.float32), "expected a method that runs on these inputs"),
+        (np.zeros((3, 8)), "expected dtype torch.float32, found torch.float64"),
+        (np.zeros(8, np.float32), "expected rank 2"),
+        (np.zeros((17, 8), np.float32), "up to [16, 8], found [17, 8]"),
     ],
 )
 def test_inputs_that_do_not_fit_are_an_answer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch.export import ExportedProgram
 import trt_runtime
 from lowering import lower
 from trt_runtime import ExecutorUnavailableError, PlanError, ProgramError, RecordError
+from trt_runtime.delegate.check import check
 
 from ..building import binding, model, plan_of, record_of, relu_record
 from .programs import HEADER, Runs, export, scaling_program
@@ -150,10 +152,32 @@ def test_a_dtype_without_kernels_here_is_named(tmp_path: Path) -> None:
 def test_a_file_that_is_no_program(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "other.pte"
     path.write_bytes(content)
-    with pytest.raises(ProgramError, match="expected an ExecuTorch program that loads"):
+    with pytest.raises(ProgramError, match=r"other\.pte: expected a \.pte"):
         trt_runtime.load(path)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"nothing\.pte"):
         trt_runtime.load(tmp_path / "nothing.pte")
+
+
+def test_tables_are_read_before_executorch_reads_them(tmp_path: Path, good: bytes) -> None:
+    """ExecuTorch follows what its own verifier lets through, and takes any memory that a file plans."""
+    methods = struct.pack("<q", 2**60)
+    (sizes,) = {
+        at
+        for at in range(0, len(good) - 16, 4)
+        if good[at : at + 4] == struct.pack("<I", 2)
+        and good[at + 4 : at + 12] == bytes(8)
+        and 0 < struct.unpack_from("<q", good, at + 12)[0] < 2**20
+    } or {0}
+    assert sizes
+    path = tmp_path / "large.pte"
+    path.write_bytes(good[: sizes + 12] + methods + good[sizes + 20 :])
+    with pytest.raises(
+        ProgramError,
+        match=r"expected planned memory that this machine has .*, found 1152921504606846976",
+    ):
+        trt_runtime.load(path)
+    with pytest.raises(ProgramError, match="planned memory"):
+        check(path)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import trt_runtime
 from lowering import load
-from trt_runtime import InputError, ProgramError
+from trt_runtime import InputError
 
 from ..building import binding, engine_of
 from .programs import Runs, export, scaling_pte
@@ -31,19 +31,23 @@ def program(tmp_path: Path) -> trt_runtime.Program:
 @pytest.mark.parametrize(
     ("inputs", "error", "message"),
     [
-        ([], InputError, "expected 1 inputs, found 0"),
+        ([], InputError, "expected 1 inputs, found 0; pass one for each"),
         ([X, X], InputError, "expected 1 inputs, found 2"),
         (["text"], InputError, "input 0: expected a tensor, a number or None, found str"),
         ([[X]], InputError, "found list"),
         ([X.to("meta")], InputError, "expected a tensor on the CPU, found one on meta"),
         ([WRONG_SIZE], InputError, "expected 8 in dimension 1 of shape"),
         ([torch.ones(0, 8)], InputError, "expected 1 to 64 in dimension 0"),
-        ([X.double()], ProgramError, "expected a method that runs on these inputs"),
-        ([X.long()], ProgramError, "expected a method that runs on these inputs"),
-        ([torch.ones(16)], ProgramError, "expected a method that runs on these inputs"),
-        ([torch.ones(65, 8)], ProgramError, "expected a method that runs on these inputs"),
-        ([3], ProgramError, "expected a method that runs on these inputs"),
-        ([None], ProgramError, "expected a method that runs on these inputs"),
+        (
+            [X.double()],
+            InputError,
+            "input 0: expected dtype torch.float32, found torch.float64; convert",
+        ),
+        ([X.long()], InputError, "expected dtype torch.float32, found torch.int64"),
+        ([torch.ones(16)], InputError, "expected rank 2 .*, found rank 1"),
+        ([torch.ones(65, 8)], InputError, r"up to \[64, 8\], found \[65, 8\]; pass less at once"),
+        ([3], InputError, "expected a tensor of sizes .*, found int"),
+        ([None], InputError, "expected a tensor of sizes .*, found None"),
     ],
     ids=lambda value: "",
 )
@@ -70,7 +74,7 @@ def test_inputs_of_any_strides_are_read_right(program: trt_runtime.Program, x: T
 def test_an_error_of_one_call_is_not_told_of_another(program) -> None:
     with pytest.raises(InputError, match="in dimension 1"):
         program.run([WRONG_SIZE])
-    with pytest.raises(ProgramError) as caught:
+    with pytest.raises(InputError) as caught:
         program.run([X.double()])
     assert "dimension" not in str(caught.value)
 
@@ -82,7 +86,7 @@ def test_an_error_of_a_stock_method_is_not_told_of_a_later_call(tmp_path: Path, 
     stock = Runtime.get().load_program(program._path).load_method("forward")
     with pytest.raises(RuntimeError, match="0x12"):
         stock.execute([WRONG_SIZE])
-    with pytest.raises(ProgramError) as caught:
+    with pytest.raises(InputError) as caught:
         program.run([X.double()])
     assert "dimension" not in str(caught.value)
 
@@ -91,7 +95,7 @@ def test_an_error_of_one_thread_is_not_told_in_another(program) -> None:
     failed = threading.Thread(target=pytest.raises, args=(InputError, program.run, [WRONG_SIZE]))
     failed.start()
     failed.join()
-    with pytest.raises(ProgramError) as caught:
+    with pytest.raises(InputError) as caught:
         program.run([X.double()])
     assert "dimension" not in str(caught.value)
 
@@ -133,3 +137,21 @@ def test_empty_tensors_where_the_record_allows_them(tmp_path: Path) -> None:
     for size in (2, 0, 2, 0):
         x = torch.randn(size, 8)
         assert torch.equal(loaded.run([x])[0], x.relu())
+
+
+def test_a_number_is_the_one_that_was_exported(tmp_path: Path) -> None:
+    import executorch.exir
+
+    class Scaled(nn.Module):
+        def forward(self, x: Tensor, factor: float) -> Tensor:
+            return x * factor
+
+    path = tmp_path / "scaled.pte"
+    executorch.exir.to_edge(torch.export.export(Scaled(), (X, 2.5))).to_executorch().save(str(path))
+    program = trt_runtime.load(path)
+    assert torch.equal(program.run([X, 2.5])[0], 2.5 * X)
+    for wrong in (3.5, 2, True, None, X, 10**30):
+        with pytest.raises(InputError, match=r"input 1: expected the float 2.5, which is baked"):
+            program.run([X, wrong])
+    with pytest.raises(InputError, match=r"input 0: expected the sizes \[2, 8\], found \[3, 8\]"):
+        program.run([torch.ones(3, 8), 2.5])

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "../errors.h"
+#include "../interpreter_exit.h"
 #include "instance.h"
 #include "last_error.h"
 
@@ -48,6 +49,8 @@ TrtDelegateStatus guarded(const TrtDelegateStatus otherwise, const TrtDelegateMe
     try {
         work();
         return TRT_DELEGATE_OK;
+    } catch (const abi::__forced_unwind&) {
+        trt_runtime::stay_until_exit();
     } catch (const BusyError& error) {
         return failed("ExecutionError", error.what_without_backtrace(), TRT_DELEGATE_BUSY);
     } catch (const InputError& error) {

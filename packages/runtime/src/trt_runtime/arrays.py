@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,27 +11,39 @@ import numpy as np
 import torch
 
 from .errors import UsageError
+from .files import write_file
 
 
 def read_arrays(path: Path) -> list[torch.Tensor]:
     """Read the arrays of an `.npz`, in the order of the file.
 
     Raises:
-        UsageError: it is no `.npz`, or holds what no tensor can.
+        UsageError: it cannot be read, is no `.npz`, or holds what no tensor can.
 
     """
-    if path.is_file() and not zipfile.is_zipfile(path):
-        raise UsageError(
-            f"{path}: expected an .npz, found another kind of file; write it with numpy.savez"
-        )
     try:
+        if not path.is_file():
+            raise UsageError(
+                f"{path}: expected a regular file, found {'another kind' if path.exists() else 'none'}; "
+                "write one with numpy.savez"
+            )
+        if not zipfile.is_zipfile(path):
+            raise UsageError(
+                f"{path}: expected an .npz, found another kind of file; write it with numpy.savez"
+            )
         with np.load(path, allow_pickle=False) as archive:
             return [_tensor(path, name, archive[name]) for name in archive.files]
-    except FileNotFoundError as error:
-        raise UsageError(f"{path}: expected a file, found none") from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except UsageError:
+        raise
+    except OSError as error:
         raise UsageError(
-            f"{path}: expected an .npz of numbers, found something else ({error}); write it with numpy.savez"
+            f"{path}: expected an .npz that can be read, found: {error.strerror or error}; name another file"
+        ) from error
+    # numpy evaluates headers, and zipfile and zlib have errors of their own: damage raises almost anything.
+    except Exception as error:
+        raise UsageError(
+            f"{path}: expected an .npz of numbers, found something else ({type(error).__name__}: {error}); "
+            "write it with numpy.savez"
         ) from error
 
 
@@ -47,25 +57,20 @@ def write_arrays(path: Path, outputs: Sequence[Any]) -> None:
 
     """
     arrays = {f"output_{index}": _array(output) for index, output in enumerate(outputs)}
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(0o666 & ~mask)  # a temporary file is its owner's alone
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_file(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
 
 
-def _tensor(path: Path, name: str, array: np.ndarray[Any, Any]) -> torch.Tensor:
+def _tensor(path: Path, name: str, array: Any) -> torch.Tensor:
+    if not isinstance(array, np.ndarray):  # a member that is no .npy comes as bytes
+        raise UsageError(
+            f"{path}, member {name!r}: expected an array, found other content; write it with numpy.savez"
+        )
     try:
-        return torch.from_numpy(np.ascontiguousarray(array).reshape(array.shape))
+        native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+        return torch.from_numpy(native.reshape(array.shape))
     except TypeError as error:
         raise UsageError(
-            f"{path}, array {name!r}: expected numbers, found {array.dtype}"
+            f"{path}, array {name!r}: expected numbers, found {array.dtype}; convert it with .astype"
         ) from error
 
 

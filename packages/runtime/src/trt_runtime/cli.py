@@ -1,7 +1,8 @@
 """The command `trt-runtime`: run, check.
 
-What was asked for goes to stdout, everything else to stderr. Exit codes: 0 fine, 1 the answer is no (a program
-that does not run here, or failed), 2 wrong usage.
+What was asked for goes to stdout, everything else to stderr. Exit codes: 0 fine, 1 the answer is no (a program that is
+damaged, does not run here or failed, or refused its inputs), 2 wrong usage (also a file that is missing or cannot be
+read or written), 130 interrupted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from . import __version__
 from .arrays import read_arrays, write_arrays
 from .delegate.check import INVALID, CheckedDelegate, check
 from .delegate.program import load
-from .errors import TrtRuntimeError, UsageError
+from .delegate.pte import check_regular
+from .errors import ProgramError, TrtRuntimeError, UsageError
+from .files import check_output
+from .streams import give_streams
 
 _EXIT_NO = 1
 _EXIT_USAGE = 2
@@ -31,6 +35,7 @@ _EXIT_INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (default: those of the process); returns the exit code."""
+    give_streams()
     arguments = _parser().parse_args(argv)
     try:
         with _quiet():
@@ -70,8 +75,9 @@ def _quiet() -> Iterator[None]:
 
 
 def _fail(message: str, code: int) -> int:
+    text = "\n".join(map(_printable, message.split("\n")))
     with suppress(OSError, ValueError):  # stderr may be the stream that failed
-        print(f"trt-runtime: error: {message}", file=sys.stderr)
+        print(f"trt-runtime: error: {text}", file=sys.stderr)
     return code
 
 
@@ -104,12 +110,18 @@ def _add_command(
         epilog=f"example: {example}",
     )
     command.set_defaults(run=run)
-    command.add_argument("program", type=Path, metavar="MODEL.pte", help="the program")
+    command.add_argument("program", type=_path, metavar="MODEL.pte", help="the program")
     command.add_argument(
-        "--data", type=Path, metavar="PLANS.ptd", help="its data file, if it was written with one"
+        "--data", type=_path, metavar="PLANS.ptd", help="its data file, if it was written with one"
     )
     command.add_argument("--json", action="store_true", help="write JSON to stdout")
     return command
+
+
+def _path(text: str) -> Path:
+    if not text:  # Path would make "." of it
+        raise argparse.ArgumentTypeError("expected the path of a file, found an empty one")
+    return Path(text)
 
 
 def _add_run(commands: Any) -> None:
@@ -122,14 +134,14 @@ def _add_run(commands: Any) -> None:
     )
     command.add_argument(
         "--inputs",
-        type=Path,
+        type=_path,
         required=True,
         metavar="IN.npz",
         help="the inputs, one array each, in the order of the file (numpy.savez keeps that of its arguments)",
     )
     command.add_argument(
         "--output",
-        type=Path,
+        type=_path,
         metavar="OUT.npz",
         help="where to write the outputs, as output_0, output_1, ...",
     )
@@ -137,11 +149,13 @@ def _add_run(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    inputs = read_arrays(arguments.inputs)
-    if arguments.output is not None and not arguments.output.parent.is_dir():
-        raise UsageError(
-            f"--output: expected a place in a folder that is there, found {arguments.output}"
+    if arguments.output is not None:
+        taken = {"MODEL.pte": arguments.program, "--inputs": arguments.inputs}
+        check_output(
+            arguments.output, taken | ({"--data": arguments.data} if arguments.data else {})
         )
+    _check_readable(arguments)
+    inputs = read_arrays(arguments.inputs)
     outputs = load(arguments.program, arguments.data).run(inputs, arguments.method)
     facts = [_describe(index, output) for index, output in enumerate(outputs)]
     if arguments.output is not None:
@@ -154,6 +168,22 @@ def _run(arguments: argparse.Namespace) -> int:
     }
     _write(arguments, data, [*lines, *([f"wrote {arguments.output}"] if arguments.output else [])])
     return 0
+
+
+def _check_readable(arguments: argparse.Namespace) -> None:
+    """Tell files that are missing or cannot be read, which is wrong usage, from those that are damaged."""
+    for path in filter(None, (arguments.program, arguments.data)):
+        try:
+            check_regular(path)
+            with path.open("rb"):
+                pass
+        except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise UsageError(
+                f"{path}: expected a file that can be read, found: {reason}; name another one"
+            ) from error
+        except ProgramError as error:
+            raise UsageError(str(error)) from error
 
 
 def _describe(index: int, output: Any) -> dict[str, Any]:
@@ -177,6 +207,7 @@ def _describe(index: int, output: Any) -> dict[str, Any]:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    _check_readable(arguments)
     found = check(arguments.program, arguments.data)
     lines = [line for index, delegate in enumerate(found) for line in _lines(index, delegate)]
     _write(

@@ -8,20 +8,25 @@ from executorch.exir._serialize._named_data_store import NamedDataStore
 
 from trt_export.passes.plan_store import StoredPlan
 
+# Bytes. Small enough for a CPU's cache, which a page of a mapped plan then is in when it is copied into the file:
+# 512 MB are written as fast as `cp` copies them, in one piece they took 2.5 times as long.
+_PIECE = 1 << 18
+
 
 class PlanBuffer(Cord):  # type: ignore[misc]
     """A plan among the buffers of ExecuTorch's named data, which are `bytes` by their types.
 
     ExecuTorch asks a buffer for its length, compares it, takes a slice of its beginning as a fingerprint, and in the
-    end appends it to the `Cord` of the file, which takes another `Cord` by its pieces: this one has a single piece, a
-    view of the plan.
+    end appends it to the `Cord` of the file, which takes another `Cord` by its pieces: those of this one are views of
+    the plan, each as large as one write should be.
     """
 
     def __init__(self, plan: StoredPlan) -> None:
         super().__init__()
         self._plan = plan
-        self._buffers = [plan.data]
-        self._byte_size = plan.data.nbytes
+        data = plan.data
+        self._buffers = [data[at : at + _PIECE] for at in range(0, data.nbytes, _PIECE)]
+        self._byte_size = data.nbytes
 
     def __getitem__(self, index: slice) -> bytes:
         """A slice of the digest. It tells plans apart, where their first bytes would have all of them hashed again."""
@@ -63,7 +68,7 @@ def _takes_views() -> bool:
         for one in stores:
             merged.merge_named_data_store(one)
         buffers = merged.get_named_data_store_output().buffers
-        pieces = [piece for buffer in buffers for piece in Cord(buffer)._buffers]
+        written = [bytes(Cord(buffer)) for buffer in buffers]
     except Exception:  # whatever another version does with what it did not expect
         return False
-    return [bytes(piece) for piece in pieces] == [bytes(plan.data) for plan in plans]
+    return written == [bytes(plan.data) for plan in plans]

@@ -16,7 +16,7 @@ from ..errors import ExecutorUnavailableError, PlanError, ProgramError, TrtRunti
 from ..executors.base import check_executor, describe_target, verify_plan
 from ..info import EngineInfo
 from .payload import info_from_payload
-from .pte import Delegate, map_file, read_delegates, read_named_data
+from .pte import Delegate, map_file, read_delegates, read_methods, read_named_data
 from .registration import BACKEND_ID, INLINE_BACKEND_ID, INSTALL, portable_library
 
 VALID, SUBOPTIMAL, INVALID = "VALID", "SUBOPTIMAL", "INVALID"
@@ -49,7 +49,7 @@ class CheckedDelegate:
 
 
 def check(
-    path: str | os.PathLike[str], data: str | os.PathLike[str] | None = None
+    path: str | bytes | os.PathLike[str], data: str | os.PathLike[str] | None = None
 ) -> tuple[CheckedDelegate, ...]:
     """Check every delegate of a `.pte`. All of an engine is read, for its sha256, and none is loaded.
 
@@ -63,9 +63,11 @@ def check(
 
     """
     # The plans made below point into the maps, which are unmapped when the last of them is gone.
+    path = os.fsdecode(path)
     program = map_file(path)
     try:
         delegates = read_delegates(program)
+        read_methods(program)
         plans = {
             key: program[offset : offset + size]
             for key, (offset, size) in read_named_data(program).items()

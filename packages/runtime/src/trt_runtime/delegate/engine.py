@@ -152,7 +152,7 @@ def verifying(verify: bool | None) -> Iterator[None]:
 
 _open: weakref.WeakValueDictionary[Hashable, Executor] = weakref.WeakValueDictionary()
 _verified: weakref.WeakSet[Executor] = weakref.WeakSet()
-_opening = threading.Lock()
+_opening = threading.RLock()  # a signal handler may load a program while its thread does
 
 
 def _shared_executor(info: EngineInfo, plan: _native.Plan) -> Executor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 from flatbuffers import number_types
@@ -31,6 +32,17 @@ class Table:
         """A number of 8 bits; 0 if it is not there."""
         return self._number(field, number_types.Int8Flags)
 
+    def int64(self, field: int) -> int:
+        """A number of 64 bits; 0 if it is not there."""
+        return self._number(field, number_types.Int64Flags)
+
+    def float64(self, field: int) -> float:
+        """A floating-point number of 64 bits; 0 if it is not there."""
+        offset = self._offset(field)
+        if not offset:
+            return 0.0
+        return float(self._table.Get(number_types.Float64Flags, self._table.Pos + offset))
+
     def text(self, field: int) -> str:
         """A text; empty if it is not there."""
         start, size = self.bytes_at(field)
@@ -47,6 +59,27 @@ class Table:
         """A list of tables; raises ProgramError if it is longer than the file."""
         start, count = self._vector(field, 4)
         return [Table(self._data, self._table.Indirect(start + 4 * i)) for i in range(count)]
+
+    def count(self, field: int) -> int:
+        """How many tables are in a list; raises ProgramError if it is longer than the file."""
+        return self._vector(field, 4)[1]
+
+    def table_at(self, field: int, index: int) -> Table:
+        """One table of a list; raises ProgramError if it has no such one."""
+        start, count = self._vector(field, 4)
+        if not 0 <= index < count:
+            raise ProgramError(f"expected one of {count} items, found number {index}; {MEND}")
+        return Table(self._data, self._table.Indirect(start + 4 * index))
+
+    def int32s(self, field: int) -> tuple[int, ...]:
+        """A list of numbers of 32 bits; raises ProgramError if it is longer than the file."""
+        start, count = self._vector(field, 4)
+        return struct.unpack_from(f"<{count}i", self._data, start) if count else ()
+
+    def int64s(self, field: int) -> tuple[int, ...]:
+        """A list of numbers of 64 bits; raises ProgramError if it is longer than the file."""
+        start, count = self._vector(field, 8)
+        return struct.unpack_from(f"<{count}q", self._data, start) if count else ()
 
     def bytes_at(self, field: int) -> tuple[int, int]:
         """Where the bytes of a vector begin, and how many there are; raises ProgramError."""

@@ -9,13 +9,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from .. import _native, errors
-from ..errors import DelegateNameTakenError, InputError, ProgramError, TrtRuntimeError
+from ..errors import (
+    DelegateNameTakenError,
+    ExecutionError,
+    InputError,
+    ProgramError,
+    TrtRuntimeError,
+)
+from ..streams import give_streams
 from .engine import verifying
-from .pte import map_file, read_delegates
+from .inputs import prepare
+from .pte import map_file, read_delegates, read_methods, read_named_data
 from .registration import INLINE_BACKEND_ID, portable_library, register_delegate
+from .signature import Value
+
+AnyPath = str | bytes | os.PathLike[str]
 
 
 class Program:
@@ -27,28 +36,31 @@ class Program:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
-        data: str | os.PathLike[str] | None = None,
+        path: AnyPath,
+        data: AnyPath | None = None,
         verify: bool | None = None,
     ) -> None:
         """Map the file; `load` is the same by name."""
-        self._path = Path(path)
-        files = [self._path] if data is None else [self._path, Path(data)]
-        for file in files:
-            with file.open("rb"):  # a readable message for what cannot be read
-                pass
+        give_streams()
+        self._path = Path(os.fsdecode(path))
+        files = [self._path] if data is None else [self._path, Path(os.fsdecode(data))]
+        inputs = _read(files)
         _register_for(self._path)
         try:
             self._loaded: _Methods = (
-                _Methods(self._path) if data is None else _MethodsWithData(self._path, Path(data))
+                _Methods(files[0]) if data is None else _MethodsWithData(*files)
             )
-        except RuntimeError as error:
+            names = sorted(self._loaded.names())
+        except (RuntimeError, MemoryError) as error:
             raise ProgramError(
-                f"{' with '.join(map(str, files))}: expected an ExecuTorch program that loads, found: {error}"
+                f"{' with '.join(map(str, files))}: expected an ExecuTorch program that loads, found: "
+                f"{str(error) or type(error).__name__}; write it again"
             ) from error
         self._methods = {
-            name: _Method(f"{self._path}, method {name!r}", self._loaded, name, verify)
-            for name in sorted(self._loaded.names())
+            name: _Method(
+                f"{self._path}, method {name!r}", self._loaded, name, verify, inputs.get(name, ())
+            )
+            for name in names
         }
 
     @property
@@ -75,10 +87,11 @@ class Program:
             ExecutionError: an engine was run and failed.
 
         """
-        found = self._methods.get(method)
+        found = self._methods.get(method) if isinstance(method, str) else None
         if found is None:
             raise ProgramError(
-                f"{self._path}: expected one of the methods {', '.join(self._methods)}, found {method!r}"
+                f"{self._path}: expected one of the methods {', '.join(self._methods)}, found {method!r}; "
+                "name one of them"
             )
         return found.run(inputs)
 
@@ -87,8 +100,8 @@ class Program:
 
 
 def load(
-    path: str | os.PathLike[str],
-    data: str | os.PathLike[str] | None = None,
+    path: AnyPath,
+    data: AnyPath | None = None,
     *,
     verify: bool | None = None,
 ) -> Program:
@@ -107,6 +120,27 @@ def load(
 
     """
     return Program(path, data, verify)
+
+
+def _read(files: Sequence[Path]) -> dict[str, tuple[Value, ...]]:
+    """Read the tables of the files with a reader that survives damage, and return the inputs of each method.
+
+    Raises:
+        OSError: a file cannot be read.
+        ProgramError: one is damaged.
+
+    """
+    inputs: dict[str, tuple[Value, ...]] = {}
+    for index, file in enumerate(files):
+        data = map_file(file)
+        try:
+            if index == 0:
+                read_delegates(data)
+                inputs = read_methods(data)
+            read_named_data(data)
+        except ProgramError as error:
+            raise ProgramError(f"{file}: {error}") from None
+    return inputs
 
 
 def _register_for(path: Path) -> None:
@@ -151,17 +185,30 @@ class _MethodsWithData(_Methods):
 class _Method:
     """One method, loaded by its first run."""
 
-    def __init__(self, where: str, loaded: _Methods, name: str, verify: bool | None) -> None:
+    def __init__(
+        self,
+        where: str,
+        loaded: _Methods,
+        name: str,
+        verify: bool | None,
+        inputs: Sequence[Value],
+    ) -> None:
         self._where = where
         self._loaded = loaded
         self._name = name
         self._verify = verify
-        self._lock = threading.Lock()
+        self._inputs = inputs
+        self._lock = threading.RLock()
         self._execute: Callable[[Sequence[Any]], Sequence[Any]] | None = None
         self._num_inputs = 0
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         # ExecuTorch's methods hold their state and memory, and are for one call at a time.
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            raise ExecutionError(
+                f"{self._where}: expected one call at a time, found a second one from within the first, such as from "
+                "a signal handler; load the program once more for that"
+            )
         with self._lock:
             if self._execute is None:
                 return self._run_first(inputs)
@@ -172,7 +219,7 @@ class _Method:
         with verifying(self._verify):
             try:
                 execute, self._num_inputs = self._loaded.load(self._name)
-            except RuntimeError as error:
+            except (RuntimeError, MemoryError) as error:
                 raise _explain(error, self._where, "a method that loads") from error
             results = self._run(execute, inputs)
         self._execute = execute
@@ -181,41 +228,41 @@ class _Method:
     def _run(
         self, execute: Callable[[Sequence[Any]], Sequence[Any]], inputs: Sequence[Any]
     ) -> list[Any]:
-        prepared = self._prepare(inputs)
+        prepared = prepare(self._where, inputs, self._num_inputs)
         _native.forget_delegate_error()  # what a call of someone else left
         try:
             return list(execute(prepared))
-        except RuntimeError as error:
-            raise _explain(error, self._where, "a method that runs on these inputs") from error
+        # The bindings of ExecuTorch raise the others for numbers that have no place in C++.
+        except (RuntimeError, TypeError, ValueError, OverflowError) as error:
+            raise _explain(
+                error, self._where, "a method that runs on these inputs", self._refusal(prepared)
+            ) from error
 
-    def _prepare(self, inputs: Sequence[Any]) -> list[Any]:
-        """Check what ExecuTorch says least about, and give it memory that it can read."""
-        if len(inputs) != self._num_inputs:
-            raise InputError(
-                f"{self._where}: expected {self._num_inputs} inputs, found {len(inputs)}"
-            )
-        return [self._prepare_one(index, value) for index, value in enumerate(inputs)]
-
-    def _prepare_one(self, index: int, value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            if value.device.type != "cpu":
-                raise InputError(
-                    f"{self._where}, input {index}: expected a tensor on the CPU, found one on "
-                    f"{value.device}; move it: .cpu()"
-                )
-            return value if value.is_contiguous() else value.contiguous()
-        if value is None or isinstance(value, (int, float)):
-            return value
-        raise InputError(
-            f"{self._where}, input {index}: expected a tensor, a number or None, found "
-            f"{type(value).__name__}; convert it, such as with torch.from_numpy"
-        )
+    def _refusal(self, inputs: Sequence[Any]) -> str | None:
+        """What is wrong with the inputs, now that ExecuTorch has refused something."""
+        for index, (expected, value) in enumerate(zip(self._inputs, inputs, strict=False)):
+            refusal = expected.refusal(value)
+            if refusal is not None:
+                return f"{self._where}, input {index}: {refusal}"
+        return None
 
 
-def _explain(error: RuntimeError, what: str, expected: str) -> TrtRuntimeError:
-    """Make of ExecuTorch's bare RuntimeError what our delegate said, if it said something."""
+def _explain(
+    error: Exception, what: str, expected: str, refusal: str | None = None
+) -> TrtRuntimeError:
+    """Make of ExecuTorch's bare RuntimeError what our delegate said, if it said something.
+
+    Raises:
+        BaseException: what interrupted the engine, such as KeyboardInterrupt.
+
+    """
+    interruption = _native.take_interruption()
     name, message = _native.take_delegate_error()
+    if interruption is not None:
+        raise interruption from None
     if name:
         kind: type[TrtRuntimeError] = getattr(errors, name)
         return kind(f"{what}: {message}")
-    return ProgramError(f"{what}: expected {expected}, found: {error}")
+    if refusal is not None:
+        return InputError(refusal)
+    return ProgramError(f"{what}: expected {expected}, found: {str(error) or type(error).__name__}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import TypeVar
 
 from ..errors import ProgramError
 from .flatbuffer import MEND, Table
+from .signature import Value, read_value
 
 Result = TypeVar("Result")
 Span = tuple[int, int]  # offset in the file, size in bytes
@@ -43,13 +45,28 @@ def map_file(path: str | os.PathLike[str]) -> memoryview:
 
     Raises:
         OSError: it cannot be read.
-        ProgramError: it is empty.
+        ProgramError: it is empty, or no regular file.
 
     """
+    check_regular(path)
     with Path(path).open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
             raise ProgramError(f"{path}: expected a .pte or .ptd, found an empty file")
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Look before opening: a pipe would wait for a writer, and a device has no end.
+
+    Raises:
+        OSError: there is no such file.
+        ProgramError: it is no regular file.
+
+    """
+    if not stat.S_ISREG(Path(path).stat().st_mode):
+        raise ProgramError(
+            f"{path}: expected a regular file, found a directory, a pipe or a device; name a .pte or .ptd"
+        )
 
 
 def read_delegates(data: memoryview) -> tuple[Delegate, ...]:
@@ -63,6 +80,19 @@ def read_delegates(data: memoryview) -> tuple[Delegate, ...]:
 
     """
     return tuple(_guarded(data, ".pte", _PROGRAM, _delegates))
+
+
+def read_methods(data: memoryview) -> dict[str, tuple[Value, ...]]:
+    """Return the inputs of every method, by its name.
+
+    Args:
+        data: a whole `.pte`, best mapped.
+
+    Raises:
+        ProgramError: as `read_delegates`; or it has no method, or one that plans more memory than this machine has.
+
+    """
+    return _guarded(data, ".pte", _PROGRAM, _methods)
 
 
 def read_named_data(data: memoryview) -> dict[str, Span]:
@@ -120,6 +150,24 @@ def _delegates(data: memoryview) -> list[Delegate]:
             places = segments if reference.int8(0) == 1 else inline
             span = _at(data, places, reference.uint32(1))
             found.append(Delegate(method.text(0), delegate.text(0), *span))
+    return found
+
+
+def _methods(data: memoryview) -> dict[str, tuple[Value, ...]]:
+    program, _ = _program(data)
+    methods = program.tables(1)
+    if not methods:
+        raise ProgramError(f"expected a program with a method, found none; {MEND}")
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    found = {}
+    for method in methods:
+        name, planned = method.text(0), method.int64s(8)
+        if min(planned, default=0) < 0 or sum(planned) > memory:
+            raise ProgramError(
+                f"method {name!r}: expected planned memory that this machine has ({memory} bytes), found "
+                f"{max(planned, key=abs)} bytes; the file is damaged (write it again), or made for larger inputs"
+            )
+        found[name] = tuple(read_value(method.table_at(2, index)) for index in method.int32s(3))
     return found
 
 

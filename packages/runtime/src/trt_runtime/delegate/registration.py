@@ -20,7 +20,7 @@ INSTALL = "pip install 'trt-runtime[executorch]'"
 # What trt_delegate_register returns.
 _REGISTERED, _TAKEN = 0, 1
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may load a program while its thread does
 
 
 def register_delegate() -> None:

@@ -14,6 +14,7 @@ from ..errors import ExecutorUnavailableError, PlanError
 from ..info import EngineInfo
 from ..record import check_plan, info_from_fields
 from .bound import Bound
+from .leaving import begin, end
 from .memory import Region
 from .onnxruntime import OnnxRuntimeExecutor
 from .tensorrt import TensorRTExecutor
@@ -81,7 +82,12 @@ def load(fields: Mapping[str, Any], plan: _native.Plan) -> Runner:
 def open_executor(info: EngineInfo, plan: _native.Plan) -> Executor:
     """Deserialize a plan that has been verified; raises PlanError or ExecutorUnavailableError."""
     _check_flags(info)
-    return EXECUTORS[plan.format](info, plan)
+    call = object()
+    try:
+        begin(call)
+        return EXECUTORS[plan.format](info, plan)
+    finally:
+        end(call)
 
 
 def check_executor(info: EngineInfo, plan: _native.Plan) -> None:
@@ -143,5 +149,10 @@ class Runner:
         ]
         # Executors read memory by address. Lazy negation and conjugation are dealt with by torch's
         # dispatcher, strides are not.
-        self._executor.run([tensor.contiguous() for tensor in inputs], outputs)
+        call = object()
+        try:
+            begin(call)
+            self._executor.run([tensor.contiguous() for tensor in inputs], outputs)
+        finally:
+            end(call)
         return outputs

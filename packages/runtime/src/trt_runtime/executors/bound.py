@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .leaving import begin, end
+
 
 def _as_it_is(error: Exception) -> Exception:
     return error
@@ -25,7 +27,11 @@ class Bound:
 
     def __call__(self) -> None:
         """Run; raises what ``explain`` makes of the error."""
+        call = object()
         try:
+            begin(call)
             self.run()
         except Exception as error:
             raise self.explain(error) from error
+        finally:
+            end(call)

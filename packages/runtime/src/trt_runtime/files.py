@@ -1,0 +1,120 @@
+"""Writing a file that a user named: checked before long work, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from .errors import UsageError
+
+_PREFIX, _SUFFIX = ".trt-runtime-", ".part"
+
+
+def check_output(path: Path, taken: Mapping[str, Path]) -> None:
+    """Find out ahead of long work whether a file can be written.
+
+    Args:
+        path: the file; a link is followed.
+        taken: files that are read meanwhile and must not be replaced, by what a user calls them.
+
+    Raises:
+        UsageError: the path is no place for a file, or that of a file that cannot or must not be replaced.
+
+    """
+    try:
+        _check_place(path, Path(os.path.realpath(path)))
+        for what, other in taken.items():
+            if path.exists() and other.exists() and path.samefile(other):
+                raise UsageError(
+                    f"--output: expected another file than {what}, found {_shown(path)}, which is the same "
+                    "file; name another one"
+                )
+    except (OSError, ValueError) as error:  # ValueError: a null byte
+        raise _refused(path, error) from error
+
+
+def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file: all of it or nothing. A link is followed, and the rights of an old file are kept.
+
+    Raises:
+        OSError: the place cannot be written, or is full; a file that was there is as it was.
+
+    """
+    target = Path(os.path.realpath(path))
+    name = None
+    try:
+        descriptor, name = _temporary(target.parent)
+        with os.fdopen(descriptor, "wb") as file:
+            write(file)
+            os.fchmod(file.fileno(), _rights(target))
+        Path(name).replace(target)
+    except BaseException as error:
+        if name is not None:
+            with suppress(OSError):
+                Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError):  # the name of a temporary file means nothing to anyone
+            raise OSError(
+                error.errno, f"{error.strerror or error}; nothing was written", str(path)
+            ) from error
+        raise
+
+
+def _check_place(path: Path, target: Path) -> None:
+    # Path("") is "."
+    if target.is_dir():
+        raise UsageError(
+            f"--output: expected a file to write, found the directory {_shown(path)}; name a file in it"
+        )
+    if not target.parent.is_dir():
+        raise UsageError(
+            f"--output: expected a place in a folder that is there, found {_shown(path)}; make "
+            f"{_shown(target.parent)} first"
+        )
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        mode = None
+    if mode is not None and not stat.S_ISREG(mode):  # a file renamed over a device takes its place
+        raise UsageError(
+            f"--output: expected a regular file, found {_shown(path)}, which is none; name a file to write"
+        )
+    if mode is not None and not (mode & stat.S_IWUSR and os.access(target, os.W_OK)):
+        raise UsageError(
+            f"--output: expected a file that can be written, found {_shown(path)}, which is read-only; allow "
+            "it with chmod u+w, or name another file"
+        )
+    descriptor, name = _temporary(target.parent)
+    os.close(descriptor)
+    Path(name).unlink()
+
+
+def _temporary(folder: Path) -> tuple[int, str]:
+    # Short whatever the file is called: a file system limits the length of names.
+    return tempfile.mkstemp(prefix=_PREFIX, suffix=_SUFFIX, dir=folder)
+
+
+def _rights(target: Path) -> int:
+    """Those of the old file, or those of any new one: a temporary file is its owner's alone."""
+    with suppress(FileNotFoundError):
+        return stat.S_IMODE(target.stat().st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _refused(path: Path, error: OSError | ValueError) -> UsageError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return UsageError(
+        f"--output: expected a place that can be written, found {_shown(path)} ({reason}); name another file"
+    )
+
+
+def _shown(path: Path) -> str:
+    """A path in a message: one that is longer than any can be says no more in full."""
+    text = str(path)
+    return text if len(text) <= 300 else f"{text[:150]}...{text[-100:]}"
