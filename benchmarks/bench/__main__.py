@@ -107,11 +107,11 @@ def measure_all(torch: str, rounds: int, huge: bool) -> Path:
             for pair in PAIRS[first:] + PAIRS[:first]:
                 keep(runs, measure(pythons[pair], pair.name, engine, turn))
     if huge:
-        make_engine(pythons[newest], HUGE)
         try:
+            make_engine(pythons[newest], HUGE)
             keep(runs, measure(pythons[newest], newest.name, HUGE, 0))
         finally:
-            shutil.rmtree(CACHE / HUGE.folder)
+            shutil.rmtree(CACHE / HUGE.folder, ignore_errors=True)
     return runs
 
 

@@ -85,7 +85,9 @@ def _counts(
     counts = results.counts(pair, engine, *phases)
     there = results.peak(pair, engine, phases[-1]) is not None
     found = ", ".join(f"{counts.get(key, 0)} {key}" for key in keys) if there else "not measured"
-    return Goal(f"{where}: none", found, there and not any(map(counts.get, keys)), True)
+    return Goal(
+        f"{where}, no plan encoded or copied", found, there and not any(map(counts.get, keys)), True
+    )
 
 
 def _size(results: Results, pair: str, small: str, large: str) -> Goal:

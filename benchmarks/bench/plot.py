@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def draw(
             found = {name: spread for name in sizes if (spread := of(name)) is not None}
             line = [name for name in found if name[0].isdigit()]
             marks = [name for name in found if name not in line]
-            _points(axes, found, line, sizes, color=colour, marker="o", label=pair)
+            _points(axes, found, line, sizes, color=colour, marker="o", label=_label(results, pair))
             _points(axes, found, marks, sizes, color=colour, marker="s", linestyle="none")
     for axes, title, unit in (
         (left, f"time of {' + '.join(LOWERING)}", "seconds"),
@@ -49,18 +50,33 @@ def draw(
             title=title, xlabel="size of the engine, MB", ylabel=unit, xscale="log", yscale="log"
         )
         axes.set_xticks(sorted(sizes.values()), [str(size) for size in sorted(sizes.values())])
-        axes.minorticks_off()
+        axes.xaxis.minorticks_off()
+        low, high = axes.get_ylim()  # whole decades: else there may be no number at all
+        axes.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))
         axes.grid(visible=True, alpha=0.3)
     left.legend()
-    machine, rounds = about["machine"], about["rounds"]
+    machine = about["machine"]
     figure.supxlabel(
-        f"Medians and ranges of {rounds} rounds, {about['date']}; {machine['cores']} cores of {machine['CPU']},"
-        f" {machine['memory']}, {machine['kernel']}. Squares: the encoder's TensorRT-RTX engine.",
+        f"Medians and ranges, rounds: {about['rounds']}, {about['date']}; {machine['cores']} cores of {machine['CPU']},"
+        f" {machine['memory']}, {machine['kernel']}; {_libraries(results)}.\n"
+        "Squares: the encoder's TensorRT-RTX engine; 3072 MB: an opaque one, once.",
         fontsize=8,
     )
     figure.savefig(path, metadata={"Date": None})
     # matplotlib ends lines of paths with a space
     path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
+
+
+def _label(results: Results, pair: str) -> str:
+    """The pair with its versions, if its name does not have them."""
+    versions = next((run.versions for run in results.runs if run.pair == pair and run.versions), {})
+    own = [versions.get(name, "") for name in ("trt-export", "trt-runtime")]
+    return pair if all(version in pair for version in own) else f"{pair}: {', '.join(own)}"
+
+
+def _libraries(results: Results) -> str:
+    versions = next((run.versions for run in results.runs if run.versions), {})
+    return ", ".join(f"{name} {versions[name]}" for name in ("torch", "executorch") if versions)
 
 
 def _points(

@@ -23,6 +23,8 @@ bytes behind the header of one.
   rounds the median and the largest. It is read from outside of the process every 2 ms, and by the process itself before
   and after each phase; what is there for less than that may be missed. `engine to file` is the same from before the
   engine was made to the written file, whatever phase it is in.
+- The record that an engine is made with has no digest of the plan, as when `trt_export.compile` makes it: the plan is
+  hashed then, once. With a digest in the record it is hashed in `to_edge` instead.
 - Counts: what rose in `trt_runtime.stats()`, in the round in which it rose most.
 - `write_to_file` is ExecuTorch's own, to a new file, and `cp` a copy of the file it wrote, in the kernel (sendfile, no
   shared blocks), to another one; neither waits for the disk. `save` is `trt_export.save`: a temporary file, fsync,
@@ -43,7 +45,7 @@ def page(
     lines = [
         "# What lowering an engine costs",
         "",
-        f"By `nox -s bench` on {about['date']}, {about['rounds']} rounds. {machine}.",
+        f"By `nox -s bench` on {about['date']}, rounds: {about['rounds']}. {machine}.",
         "",
         *(f"- {pair}: {versions(results, pair, engines)}" for pair in pairs),
         "",
