@@ -30,6 +30,8 @@ import trt_runtime
 
 PACKAGES = ("torch", "executorch", "onnxruntime", "numpy")
 WARM_TURNS = 2
+WRITE_TURNS = 4
+WRITE_ONCE = 2 << 30  # bytes from which on once is enough
 
 
 def anonymous_kilobytes() -> int:
@@ -44,27 +46,24 @@ class Recorder:
     """Runs the phases and keeps when they were, what counters rose and what anonymous memory was there."""
 
     def __init__(self) -> None:
-        self.phases: dict[str, dict[str, Any]] = {}
+        self.phases: dict[str, list[dict[str, Any]]] = {}
 
     def run(self, name: str, work: Callable[[], Any]) -> Any:
-        """Do ``work`` as the phase ``name``."""
+        """Do ``work`` as the phase ``name``, which may be done several times."""
         # What earlier phases have freed is given back first: else a phase could grow into it unseen.
         gc.collect()
         ctypes.CDLL("libc.so.6").malloc_trim(0)
         counts, before, start = trt_runtime.stats(), anonymous_kilobytes(), time.monotonic()
         result = work()
         end, after = time.monotonic(), anonymous_kilobytes()
-        self.phases[name] = {
-            "start": start,
-            "end": end,
-            "before_kb": before,
-            "after_kb": after,
-            "counts": {
-                key: number - counts.get(key, 0)
-                for key, number in trt_runtime.stats().items()
-                if number != counts.get(key, 0)
-            },
+        risen = {
+            key: number - counts.get(key, 0)
+            for key, number in trt_runtime.stats().items()
+            if number != counts.get(key, 0)
         }
+        self.phases.setdefault(name, []).append(
+            {"start": start, "end": end, "before_kb": before, "after_kb": after, "counts": risen}
+        )
         return result
 
 
@@ -123,7 +122,7 @@ class Subject:
                 pass
 
 
-def measure(subject: Subject, work: Path, turn: int) -> dict[str, dict[str, Any]]:
+def measure(subject: Subject, work: Path, turn: int) -> dict[str, Any]:
     """All phases with one engine; the program is removed in the end."""
     recorder = Recorder()
     subject.read()
@@ -134,9 +133,9 @@ def measure(subject: Subject, work: Path, turn: int) -> dict[str, dict[str, Any]
         (output,) = recorder.run("load and run", lambda: trt_runtime.load(written).run(inputs))
         expected = torch.tensor(subject.expected).expand(output.shape)
         torch.testing.assert_close(output, expected, rtol=0, atol=0)
-    recorder.phases["to_executorch"]["pte_bytes"] = written.stat().st_size
+    size = written.stat().st_size
     written.unlink()
-    return recorder.phases
+    return {"phases": recorder.phases, "pte_bytes": size}
 
 
 def lower(run: Callable[..., Any], subject: Subject) -> Any:
@@ -154,27 +153,28 @@ def write(run: Callable[..., Any], manager: Any, work: Path, turn: int) -> Path:
     """Write the program both ways, and copy what was written both ways; return a file with it.
 
     ``write_to_file`` and ``cp`` leave the bytes to the page cache. ``save`` and ``cp and fsync`` flush them to the
-    disk, rename the file and flush its folder. Each writes a new file, when the one before is on the disk. In every
-    second round ``save`` comes first and ``write_to_file`` last.
+    disk, rename the file and flush its folder. Each writes a new file, when the one before is on the disk. Which
+    comes first makes a difference of its own, on a virtual machine a large one: hence a write before all others, and
+    several turns, each in another order.
     """
-    plain, copied = work / "plain.pte", work / "copied.pte"
-    saved, synced = work / "saved.pte", work / "synced.pte"
-    steps: list[tuple[str, Path, Callable[[Path], Any]]] = [
-        ("write_to_file", plain, lambda _: _write_plainly(manager, plain)),
-        ("cp", copied, lambda source: shutil.copyfile(source, copied)),
-        ("save", saved, lambda _: trt_export.save(manager, saved)),
-        ("cp and fsync", synced, lambda source: _copy_synced(source, synced)),
+    kept, target = work / "program.pte", work / "again.pte"
+    trt_export.save(manager, kept)
+    size = kept.stat().st_size
+    steps: list[tuple[str, Callable[[], Any]]] = [
+        ("write_to_file", partial(_write_plainly, manager, target)),
+        ("cp", partial(shutil.copyfile, kept, target)),
+        ("save", partial(trt_export.save, manager, target)),
+        ("cp and fsync", partial(_copy_synced, kept, target)),
     ]
-    if turn % 2:
-        steps = [steps[2], steps[3], steps[1], steps[0]]
-    kept = steps[0][1]  # what the first one wrote is what is copied
-    for name, target, step in steps:
-        run(name, partial(step, kept))
-        _sync(target)
-        if target.stat().st_size != kept.stat().st_size:
-            raise RuntimeError(f"{name} wrote another size than {steps[0][0]}")
-        if target != kept:
+    for again in range(WRITE_TURNS if size < WRITE_ONCE else 1):
+        first = (turn + again) % len(steps)
+        for name, step in steps[first:] + steps[:first]:
+            run(name, step)
+            _sync(target)
+            if target.stat().st_size != size:
+                raise RuntimeError(f"{name} wrote {target.stat().st_size} bytes instead of {size}")
             target.unlink()
+            _sync(work)
     return kept
 
 
@@ -208,7 +208,7 @@ def main(engine: Path, warm: Path, work: Path, out: Path, turn: int) -> None:
     torch.set_grad_enabled(False)
     for number in range(WARM_TURNS):
         measure(Subject(warm), work, number)
-    phases = measure(Subject(engine), work, turn)
+    measured = measure(Subject(engine), work, turn)
     found = {
         "versions": {
             "trt-export": trt_export.__version__,
@@ -216,7 +216,7 @@ def main(engine: Path, warm: Path, work: Path, out: Path, turn: int) -> None:
             "python": sys.version.split()[0],
             **{name: version(name) for name in PACKAGES},
         },
-        "phases": phases,
+        **measured,
     }
     out.write_text(json.dumps(found))
 

@@ -26,7 +26,10 @@ _KB_PER_MB = 1024
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase of one process. ``peak_mb`` is anonymous memory beyond what was there when it began."""
+    """One phase of one process. ``peak_mb`` is anonymous memory beyond what was there when it began.
+
+    Of a phase that was done several times these are the median of the seconds and the most of everything else.
+    """
 
     seconds: float
     peak_mb: float
@@ -72,30 +75,38 @@ class Run:
 def run_of(pair: str, engine: str, turn: int, said: dict[str, Any], samples: Samples) -> Run:
     """Join what a process said of its phases with the memory that was seen from outside."""
     phases: dict[str, Phase] = {}
-    said_phases: dict[str, dict[str, Any]] = said["phases"]
+    said_phases: dict[str, list[dict[str, Any]]] = said["phases"]
     highest = 0
-    for name, one in said_phases.items():
-        seen = samples.between(one["start"], one["end"])
-        top = max((*seen, one["before_kb"], one["after_kb"]))
+    for name, times in said_phases.items():
+        seen = [samples.between(one["start"], one["end"]) for one in times]
+        tops = [
+            max((*some, one["before_kb"], one["after_kb"]))
+            for some, one in zip(seen, times, strict=True)
+        ]
+        extra = [top - one["before_kb"] for top, one in zip(tops, times, strict=True)]
         phases[name] = Phase(
-            one["end"] - one["start"],
-            (top - one["before_kb"]) / _KB_PER_MB,
-            len(seen),
-            one["counts"],
+            statistics.median(one["end"] - one["start"] for one in times),
+            max(extra) / _KB_PER_MB,
+            sum(map(len, seen)),
+            {key: max(one["counts"].get(key, 0) for one in times) for key in _keys(times)},
         )
         if name in TO_FILE:
-            highest = max(highest, top)
-    before = said_phases[TO_FILE[0]]["before_kb"]
+            highest = max(highest, *tops)
+    before = said_phases[TO_FILE[0]][0]["before_kb"]
     return Run(
         pair,
         engine,
         turn,
-        said_phases["to_executorch"]["pte_bytes"],
+        said["pte_bytes"],
         (highest - before) / _KB_PER_MB,
         highest / _KB_PER_MB,
         said["versions"],
         phases,
     )
+
+
+def _keys(times: Sequence[dict[str, Any]]) -> list[str]:
+    return sorted({key for one in times for key in one["counts"]})
 
 
 @dataclass(frozen=True)
