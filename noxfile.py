@@ -27,6 +27,8 @@ MODEL_REQUIRES = ["transformers>=5,<6"]
 TEST_REQUIRES = ["pytest>=9,<10", "hypothesis>=6.100,<7"]
 # What mypy reads types from besides torch.
 TYPED = ["numpy>=2", "rich>=13,<16", "onnx>=1.23,<2", "onnxscript>=0.7.2,<0.8"]
+# What draws the picture of a benchmark.
+PLOT_REQUIRES = ["matplotlib>=3.9,<4"]
 LINT_REQUIRES = ["ruff==0.17.6", "mypy==2.4.1", "clang-format==22.1.8"]
 
 
@@ -163,6 +165,12 @@ def lint(session: nox.Session) -> None:
         "examples",
         env={"MYPYPATH": f"compat:{EXPORT.sources}:{RUNTIME.sources}"},
     )
+    session.run(
+        "mypy",
+        "--strict",
+        "benchmarks/bench",
+        env={"MYPYPATH": f"benchmarks:compat:{EXPORT.sources}:{RUNTIME.sources}"},
+    )
 
 
 @nox.session(default=False)
@@ -170,6 +178,16 @@ def compat(session: nox.Session) -> None:
     """Test every runtime with every exporter release; -- --runtime 0.1.0 --export dev for one cell."""
     session.install("-q", "uv>=0.9,<1")
     session.run("python", "compat/run.py", "--torch", TORCH, *session.posargs)
+
+
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """Measure releases and working trees side by side: benchmarks/RESULTS.md; -- --rounds 2 for a shorter one."""
+    session.install("-q", "uv>=0.9,<1", *PLOT_REQUIRES)
+    session.run(
+        *("python", "-m", "bench", "--torch", TORCH, *session.posargs),
+        env={"PYTHONPATH": f"{ROOT / 'benchmarks'}:{ROOT / 'compat'}"},
+    )
 
 
 @nox.session(default=False)
