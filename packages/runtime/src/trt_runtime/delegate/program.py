@@ -17,6 +17,7 @@ from ..errors import (
     ProgramError,
     TrtRuntimeError,
 )
+from ..leaving import begin, end
 from ..streams import give_streams
 from .engine import verifying
 from .inputs import prepare
@@ -209,10 +210,15 @@ class _Method:
                 f"{self._where}: expected one call at a time, found a second one from within the first, such as from "
                 "a signal handler; load the program once more for that"
             )
+        call = object()
         with self._lock:
-            if self._execute is None:
-                return self._run_first(inputs)
-            return self._run(self._execute, inputs)
+            try:
+                begin(call)
+                if self._execute is None:
+                    return self._run_first(inputs)
+                return self._run(self._execute, inputs)
+            finally:
+                end(call)
 
     def _run_first(self, inputs: Sequence[Any]) -> list[Any]:
         _native.forget_delegate_error()

@@ -12,9 +12,9 @@ from .. import _native
 from ..checking import ShapeChecker
 from ..errors import ExecutorUnavailableError, PlanError
 from ..info import EngineInfo
+from ..leaving import begin, end
 from ..record import check_plan, info_from_fields
 from .bound import Bound
-from .leaving import begin, end
 from .memory import Region
 from .onnxruntime import OnnxRuntimeExecutor
 from .tensorrt import TensorRTExecutor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .leaving import begin, end
+from ..leaving import begin, end
 
 
 def _as_it_is(error: Exception) -> Exception:
