@@ -30,7 +30,7 @@ import torch
 
 import trt_runtime
 from trt_runtime import _native
-from trt_runtime.delegate.pte import read_delegates
+from trt_runtime.delegate.pte import read_delegates, read_named_data
 
 _ONNX_TYPES = {"float32": 1, "int64": 7}
 
@@ -41,8 +41,12 @@ def model_in(path: Path) -> memoryview:
         data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     (delegate,) = read_delegates(data)
     payload = data[delegate.offset : delegate.offset + delegate.size]
-    _, offset = _native.read_payload(payload)
-    plan = payload[offset:]
+    fields, inline = _native.read_payload(payload)
+    if inline is None:
+        offset, size = read_named_data(data)[fields["plan_key"]]
+        plan = data[offset : offset + size]
+    else:
+        plan = payload[inline:]
     return plan[_native.share_plan(plan).payload_offset :]
 
 

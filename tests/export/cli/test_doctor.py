@@ -79,6 +79,8 @@ def test_a_runtime_with_every_capability(
         "capability tracing-mode-real: yes, tracing_mode()",
         "capability metadata-only: yes, serialize_metadata_only()",
         "capability engine-tensor: yes, serialized_engine_tensor()",
+        "capability plan-digest: yes, plan_sha256()",
+        "capability named-data-delegate: yes, capabilities()",
     ]
     assert not any("pip install -U" in line for line in lines)
 
