@@ -1,5 +1,5 @@
-// Payloads that refer to a plan in named data: whatever the bytes are, they are read or refused, and
-// what is read is whole.
+// Payloads that refer to a plan in named data: whatever the bytes are, they are read or refused,
+// and what is read is whole.
 #include <algorithm>
 #include <cstdint>
 

@@ -45,7 +45,8 @@ class TRT_RUNTIME_API Engine : public torch::CustomClassHolder {
     //
     // A tensor cannot be read-only, so this is a contract: who writes to it damages the plan. That
     // is found by the plan's sha256 when the plan is first run (docs/engine-record.md): after this,
-    // one that was hashed before is hashed again. An engine that runs already reads its weights there.
+    // one that was hashed before is hashed again. An engine that runs already reads its weights
+    // there.
     at::Tensor plan_tensor() const;
 
     const Record& record() const noexcept { return record_; }

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import trt_runtime
+from trt_runtime.delegate.engine import DelegateEngine
 from trt_runtime.executors.bound import Bound
 
 from .programs import WITHOUT_COMPILER, scaling_pte
@@ -22,19 +23,18 @@ X = torch.ones(2, 8)
 def test_what_is_no_error_leaves_a_run_as_it_is(
     kind: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = trt_runtime.load(scaling_pte(tmp_path / "model.pte"))
-    program.run([X])
+    path = scaling_pte(tmp_path / "model.pte")
     raised = kind("now")
 
-    def interrupted(_: Bound) -> None:
+    def interrupted() -> None:
         raise raised
 
     with monkeypatch.context() as patch:
-        patch.setattr(Bound, "__call__", interrupted)
+        patch.setattr(DelegateEngine, "bind", lambda *_: Bound(interrupted))
         with pytest.raises(kind) as caught:
-            program.run([X])
+            trt_runtime.load(path).run([X])
         assert caught.value is raised
-    assert torch.equal(program.run([X])[0], 2 * X)
+    assert torch.equal(trt_runtime.load(path).run([X])[0], 2 * X)
 
 
 def test_what_is_no_error_leaves_a_first_run_as_it_is(

@@ -105,8 +105,8 @@ DelegateInstance::DelegateInstance(const OwnedBytes& payload, const FindPlan& fi
         const Blob blob = parse_blob(payload.bytes);
         inputs_ = blob.inputs();
         outputs_ = blob.bindings.size() - inputs_;
-        engine_ = open(blob, std::make_shared<const Plan>(blob.plan.data(), blob.plan.size(),
-                                                          payload.owner));
+        engine_ = open(
+            blob, std::make_shared<const Plan>(blob.plan.data(), blob.plan.size(), payload.owner));
     }
 }
 

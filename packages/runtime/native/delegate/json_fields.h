@@ -40,7 +40,8 @@ class Fields {
   public:
     Fields(const Json& object, std::string where);
 
-    std::string string(const char* key, std::optional<std::string_view> absent = std::nullopt) const;
+    std::string string(const char* key,
+                       std::optional<std::string_view> absent = std::nullopt) const;
     bool boolean(const char* key, std::optional<bool> absent = std::nullopt) const;
     // -1 or the number of a GPU.
     std::int64_t device(const char* key, std::int64_t absent) const;

@@ -50,9 +50,8 @@ class TRT_RUNTIME_API RawEngine {
 };
 
 // Deserializes a plan; the plan is alive during the call, and as long as the engine keeps it.
-using OpenRawEngine =
-    std::function<std::shared_ptr<RawEngine>(
-    const Payload& payload, std::shared_ptr<const Plan> plan)>;
+using OpenRawEngine = std::function<std::shared_ptr<RawEngine>(const Payload& payload,
+                                                               std::shared_ptr<const Plan> plan)>;
 
 // Sets what opens the engines of delegates; a later one replaces it.
 TRT_RUNTIME_API void register_raw_engines(OpenRawEngine open);
