@@ -120,7 +120,7 @@ def sanitize(session: nox.Session) -> None:
         env={
             "LD_PRELOAD": " ".join(preload),
             # Python and torch free little at their end, and a leak of ours is a growth in the tests marked `memory`.
-            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
+            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:abort_on_error=1",
             "UBSAN_OPTIONS": "print_stacktrace=1:abort_on_error=1",
         },
     )

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,11 @@ def test_all_errors_have_one_base() -> None:
         for cls in classes
         if not issubclass(cls, Warning)
     )
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    pyproject = ROOT.parents[1] / "pyproject.toml"
+    if not pyproject.exists():  # an installed wheel: its metadata was made of that file
+        assert trt_export.__version__ == version("trt-export")
+        return
+    assert f'\nversion = "{trt_export.__version__}"\n' in pyproject.read_text()
