@@ -59,4 +59,6 @@ def accessors(engine: torch.ScriptObject) -> dict[str, Callable[[], Any]]:
         "tracing_mode": lambda: "real",
         "serialize_metadata_only": lambda: [*slots],
         "serialized_engine_tensor": lambda: held,
+        "plan_sha256": lambda: hashlib.sha256(held.numpy().data).hexdigest(),
+        "capabilities": lambda: ["named-data-delegate"],
     }
