@@ -1,5 +1,6 @@
 """Engines of any runtime release: a real engine's state behind whichever methods a test wants it to have."""
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
