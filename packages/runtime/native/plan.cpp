@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "errors.h"
+#include "hex.h"
 #include "little_endian.h"
 #include "stats.h"
 
@@ -32,16 +33,13 @@ constexpr std::uint64_t kVersion = 1;
 
 // Printable ASCII as it is, anything else as \xNN: a magic in a message must not garble a terminal.
 std::string printable(const std::span<const std::byte> bytes) {
-    constexpr std::string_view kHex = "0123456789abcdef";
     std::string text;
     for (const std::byte byte : bytes) {
         const auto value = std::to_integer<unsigned>(byte);
         if (value >= 0x20 && value < 0x7f) {
             text += static_cast<char>(value);
         } else {
-            text += "\\x";
-            text += kHex[value >> 4];
-            text += kHex[value & 15];
+            text += "\\x" + to_hex({&byte, 1});
         }
     }
     return text;

@@ -14,6 +14,7 @@
 #include "delegate/blob.h"
 #include "engine.h"
 #include "errors.h"
+#include "hex.h"
 #include "mapped_file.h"
 #include "python_delegate.h"
 #include "python_executor.h"

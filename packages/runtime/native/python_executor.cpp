@@ -29,8 +29,6 @@ py::dict checked_dict(const Record& record) {
     }
 }
 
-// All of these are called without the GIL and without a lock, and take the GIL themselves. A Python
-// exception leaves as it is: torch's bindings hand py::error_already_set back to Python.
 // Does work with the GIL. Inside of it too a thread may be ended, and must not give the GIL back
 // then.
 template <typename Work>
@@ -41,6 +39,8 @@ auto with_gil(const Work& work) {
     });
 }
 
+// All of these are called without the GIL and without a lock, and take the GIL themselves. A Python
+// exception leaves as it is: torch's bindings hand py::error_already_set back to Python.
 class PythonExecutor : public Executor {
   public:
     explicit PythonExecutor(py::object run) : run_(std::move(run)) {}

@@ -29,16 +29,4 @@ Sha256 sha256(const std::span<const std::byte> bytes) {
     return (*function)(bytes);
 }
 
-std::string to_hex(const Sha256& digest) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string text;
-    text.reserve(digest.size() * 2);
-    for (const std::byte byte : digest) {
-        const auto value = std::to_integer<unsigned>(byte);
-        text += kDigits[value >> 4];
-        text += kDigits[value & 15];
-    }
-    return text;
-}
-
 }  // namespace trt_runtime

@@ -21,7 +21,4 @@ TRT_RUNTIME_API void register_sha256(std::shared_ptr<const Sha256Function> funct
 // Throws c10::Error where no one registered a function.
 Sha256 sha256(std::span<const std::byte> bytes);
 
-// 64 lower-case hex digits.
-TRT_RUNTIME_API std::string to_hex(const Sha256& digest);
-
 }  // namespace trt_runtime

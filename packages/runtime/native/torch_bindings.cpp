@@ -14,6 +14,7 @@
 #include "capabilities.h"
 #include "engine.h"
 #include "errors.h"
+#include "hex.h"
 #include "record_values.h"
 #include "state.h"
 

@@ -19,6 +19,7 @@ constexpr std::string_view kMagic = "TR01";
 constexpr std::string_view kMagicAliased = "TR02";
 // What a writer that leaves an alias's kind out means: the only one that TensorRT itself enforces.
 constexpr std::string_view kDefaultAlias = "kv_cache_update";
+
 struct Parts {
     bool aliased;
     std::span<const std::byte> metadata;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "../hex.h"
 #include "../little_endian.h"
 #include "json_fields.h"
 
@@ -17,17 +18,6 @@ constexpr std::uint64_t kVersion = 1;
 constexpr std::size_t kHeaderSize = 64;
 constexpr std::size_t kDigestOffset = 24;
 constexpr std::size_t kDigestSize = 32;
-
-std::string hex(const std::span<const std::byte> bytes) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string digits;
-    for (const std::byte byte : bytes) {
-        const auto value = std::to_integer<unsigned>(byte);
-        digits += kDigits[value >> 4];
-        digits += kDigits[value & 15];
-    }
-    return digits;
-}
 
 // The names of a side's bindings, each once.
 std::vector<std::string> names(const Fields& metadata, const char* const side) {
@@ -76,7 +66,7 @@ PlanReference parse_reference(const std::span<const std::byte> payload) {
     }
     PlanReference reference;
     reference.plan_size = little_endian<8>(payload, 16);
-    reference.plan_sha256 = hex(payload.subspan(kDigestOffset, kDigestSize));
+    reference.plan_sha256 = to_hex(payload.subspan(kDigestOffset, kDigestSize));
     const auto metadata = payload.subspan(header_size);
     const Json json = payload::parse_json(metadata);
     const Fields fields(json, "metadata");

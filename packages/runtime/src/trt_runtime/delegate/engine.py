@@ -20,24 +20,11 @@ from ..executors.base import Executor, open_executor, verify_plan
 from ..executors.bound import Bound
 from ..executors.memory import Region, copy
 from ..info import DTYPES, EngineInfo
+from .dtypes import ENGINE_DTYPES
 from .payload import info_from_payload
 
 # An argument as the native delegate has it: address, number of its dtype, sizes.
 RawTensor = tuple[int, int, Sequence[int]]
-
-# c10/core/ScalarType.h; ExecuTorch's numbers are the same.
-_DTYPE_NUMBERS: Mapping[int, torch.dtype] = {
-    0: torch.uint8,
-    1: torch.int8,
-    2: torch.int16,
-    3: torch.int32,
-    4: torch.int64,
-    5: torch.float16,
-    6: torch.float32,
-    7: torch.float64,
-    11: torch.bool,
-    15: torch.bfloat16,
-}
 
 
 class DelegateEngine:
@@ -190,7 +177,7 @@ def _region(tensor: RawTensor) -> Region:
 
 
 def _dtype(number: int) -> torch.dtype:
-    dtype = _DTYPE_NUMBERS.get(number)
+    dtype = ENGINE_DTYPES.get(number)
     if dtype is None:
         known = ", ".join(DTYPES)
         raise InputError(

@@ -37,6 +37,7 @@ def register_delegate() -> None:
     """
     with _lock:
         library = _load(portable_library())
+        register_engines()
         for name, is_inline in ((BACKEND_ID, False), (INLINE_BACKEND_ID, True)):
             outcome = library.trt_delegate_register(is_inline)
             if outcome == _TAKEN:
@@ -50,7 +51,6 @@ def register_delegate() -> None:
                     f"ExecuTorch: expected room for the backend {name!r}, found its registry full; load "
                     "fewer backends into this process"
                 )
-            register_engines()
 
 
 def portable_library() -> ModuleType:

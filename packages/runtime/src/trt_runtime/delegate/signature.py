@@ -8,32 +8,12 @@ from typing import Any
 
 import torch
 
+from .dtypes import PROGRAM_DTYPES
 from .flatbuffer import Table
 
 # The positions in `union KernelTypes` of ExecuTorch's schema/program.fbs.
 _NULL, _INT, _BOOL, _DOUBLE, _TENSOR = 1, 2, 3, 4, 5
 _STATIC = 0
-
-# schema/scalar_type.fbs
-_DTYPES = {
-    0: torch.uint8,
-    1: torch.int8,
-    2: torch.int16,
-    3: torch.int32,
-    4: torch.int64,
-    5: torch.float16,
-    6: torch.float32,
-    7: torch.float64,
-    11: torch.bool,
-    15: torch.bfloat16,
-    23: torch.float8_e5m2,
-    24: torch.float8_e4m3fn,
-    25: torch.float8_e5m2fnuz,
-    26: torch.float8_e4m3fnuz,
-    27: torch.uint16,
-    28: torch.uint32,
-    29: torch.uint64,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +81,7 @@ def read_value(value: Table) -> Value:
         return Value(kind, constant=bool(table.int8(0)))
     if kind == _DOUBLE:
         return Value(kind, constant=table.float64(0))
-    dtype = _DTYPES.get(table.int8(0))
+    dtype = PROGRAM_DTYPES.get(table.int8(0))
     return Value(kind, dtype=dtype, sizes=table.int32s(2), is_static=table.int8(8) == _STATIC)
 
 
