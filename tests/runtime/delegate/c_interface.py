@@ -140,4 +140,9 @@ class Delegate:
         return status
 
     def close(self) -> None:
-        LIBRARY.trt_delegate_close(self._handle)
+        handle, self._handle = self._handle, ctypes.c_void_p()
+        if handle:
+            LIBRARY.trt_delegate_close(handle)
+
+    def __del__(self) -> None:
+        self.close()

@@ -24,16 +24,16 @@ def test_what_is_no_error_leaves_a_run_as_it_is(
     kind: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = scaling_pte(tmp_path / "model.pte")
-    raised = kind("now")
+    now = object()
 
     def interrupted() -> None:
-        raise raised
+        raise kind(now)
 
     with monkeypatch.context() as patch:
         patch.setattr(DelegateEngine, "bind", lambda *_: Bound(interrupted))
         with pytest.raises(kind) as caught:
             trt_runtime.load(path).run([X])
-        assert caught.value is raised
+        assert caught.value.args == (now,)
     assert torch.equal(trt_runtime.load(path).run([X])[0], 2 * X)
 
 
