@@ -59,9 +59,9 @@ def test_a_record_that_names_its_plan_makes_no_one_read_it(counted) -> None:
 
 def test_making_running_and_asking_hash_a_plan_once(counted) -> None:
     with counted() as grown:
-        engine = relu_engine()
+        engine = relu_engine(plan=PLAN_FIELD)
         engine(torch.ones(1, 8))
-        again = Engine.from_plan(engine.plan, relu_record())
+        again = Engine.from_plan(engine.plan, relu_record(plan=PLAN_FIELD))
         again(torch.ones(1, 8))
         assert engine.plan_sha256 == again.plan_sha256 == DIGEST
     assert grown["plan_hashes"] == 1

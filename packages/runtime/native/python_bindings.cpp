@@ -1,9 +1,11 @@
 #include <pybind11/functional.h>
+#include <pybind11/stl.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -160,7 +162,12 @@ PYBIND11_MODULE(_native, module) {
                                [](const Plan& plan) { return to_hex(plan.verified_sha256()); });
     module.def("share_plan", &share_plan, py::arg("source"));
     module.def("copy_plan", &copy_plan, py::arg("source"));
-    module.def("map_plan", &map_plan, py::arg("file"));
+    module.def(
+        "map_plan",
+        [](const int file, const std::size_t offset, const std::optional<std::size_t> size) {
+            return map_plan(file, {offset, size});
+        },
+        py::arg("file"), py::arg("offset") = 0, py::arg("size") = py::none());
     module.def(
         "plan_from_tensor",
         [](const at::Tensor& tensor) {
@@ -220,6 +227,7 @@ PYBIND11_MODULE(_native, module) {
                [] { return std::vector<std::string>(kCapabilities.begin(), kCapabilities.end()); });
     module.def("stats", &stats_dict);
     module.def("count_plan_copy", [] { count(Counter::kPlanCopies); });
+    module.def("count_plan_hash", [] { count(Counter::kPlanHashes); });
     module.def("count_executor_load", [] { count(Counter::kExecutorLoads); });
     module.def("build_info", [] {
         const BuildInfo info = build_info();

@@ -207,20 +207,24 @@ def build(order: BuildOrder, step: Step) -> BuildResult:
 
 
 def load_program(path: Path) -> "ExportedProgram":
-    """`torch.export.load`, with the engine class known to torch and torch's many errors as one.
+    """`torch.export.load`, with plans mapped where the runtime can, and with torch's many errors as one.
 
     Raises:
         FileFormatError: torch cannot load it.
     """
     import torch
 
-    import trt_runtime  # noqa: F401  Without it, torch does not know the class of an engine.
+    import trt_runtime  # Without it, torch does not know the class of an engine.
 
+    # From 0.5 on. What earlier ones can read has its plans as text: there is nothing to map.
+    load: Callable[[Path], ExportedProgram] = getattr(
+        trt_runtime, "load_program", torch.export.load
+    )
     try:
-        return torch.export.load(path)
+        return load(path)
     except Exception as error:  # torch raises whatever its parts raise on a damaged file.
         raise FileFormatError(
-            f"torch.export.load cannot load {path}: {type(error).__name__}: {error}"
+            f"{path} cannot be loaded: {type(error).__name__}: {error}"
         ) from error
 
 

@@ -22,6 +22,7 @@ from . import tracing as _tracing  # noqa: E402
 from .delegate.program import Program, load  # noqa: E402
 from .delegate.registration import register_delegate  # noqa: E402
 from .engine import Engine  # noqa: E402
+from .exported import load_program, save_program  # noqa: E402
 from .info import AliasedIO, Binding, EngineInfo, PlanInfo  # noqa: E402
 from .tracing import restore_engines  # noqa: E402
 
@@ -50,8 +51,10 @@ __all__ = [
     "__version__",
     "capabilities",
     "load",
+    "load_program",
     "register_delegate",
     "restore_engines",
+    "save_program",
     "stats",
 ]
 
@@ -71,7 +74,7 @@ def capabilities() -> frozenset[str]:
     - ``tensor-state``: torch saves an engine with its plan as it is, not in base64, and copies of an engine
       share its plan. ``__getstate__()`` called from Python is the list of strings that it always was, and
       states of every earlier release are read.
-    - ``mapped-plans``: `Engine.from_plan` maps a file rather than read it.
+    - ``mapped-plans``: `Engine.from_plan` and `load_program` map the plans in files rather than read them.
     - ``named-data-delegate``: the delegate of this release runs programs whose plans are in named data
       (docs/delegate.md), besides those that have them in the payloads.
     """
@@ -88,8 +91,9 @@ def stats() -> dict[str, int]:
     - ``plan_copies``: other full copies of a plan's bytes: a buffer that could still change given to
       `Engine.from_plan`, a model of whose large weights ONNX Runtime needs more than half as a copy, pickling
       with protocol 3 or 4.
-    - ``plan_hashes``: sha256 sums over all bytes of a plan. A plan keeps its sum, so this is at most one for each,
-      and one more for a run after `Engine.plan_tensor`, through which it may have changed.
+    - ``plan_hashes``: sha256 sums over a plan. A plan keeps its sum, so this is at most one for each, one more for
+      a run after `Engine.plan_tensor`, through which it may have changed, and one more for a record that is made of
+      an `onnxruntime` plan, which has a sum of its own to compare with.
     - ``executor_loads``: plans that were deserialized to run: one per engine that has run, one for all
       delegates of the same plan.
     - ``delegate_bindings``: sets of arguments that delegates were bound to; calls with the same memory and

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 from typing import Any
@@ -56,3 +57,25 @@ def map_file(path: str | os.PathLike[str]) -> _native.Plan:
         raise PlanError(f"{os.fspath(path)}: {error}") from None
     finally:
         os.close(file)
+
+
+def digest(plan: _native.Plan) -> str:
+    """Return the sha256 of a plan for a record that is made of it, in hex.
+
+    Such a record would vouch for whatever damage there is, so the sum that a builder left in an `onnxruntime` plan's
+    header is compared first, which reads the plan once more.
+
+    Raises:
+        PlanError: the plan is not what its builder wrote.
+
+    """
+    expected = plan.payload_sha256
+    if expected:
+        found = hashlib.sha256(memoryview(plan)[plan.payload_offset :]).digest()
+        _native.count_plan_hash()
+        if found != expected:
+            raise PlanError(
+                f"plan: expected a payload with the sha256 {expected.hex()} of its header, found "
+                f"{found.hex()}; the plan is damaged: build it again"
+            )
+    return plan.sha256

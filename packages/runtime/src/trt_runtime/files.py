@@ -49,7 +49,7 @@ def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
     name = None
     try:
         descriptor, name = _temporary(target.parent)
-        with os.fdopen(descriptor, "wb") as file:
+        with os.fdopen(descriptor, "w+b") as file:
             write(file)
             os.fchmod(file.fileno(), _rights(target))
         Path(name).replace(target)

@@ -58,6 +58,11 @@ def reduce_engine(engine: torch.ScriptObject) -> tuple[Callable[..., Any], tuple
     return restore_engine, (slots, _native.engine_plan(engine))
 
 
+def is_engine(value: Any) -> bool:
+    """Whether a value is an engine object, among other TorchBind objects and what else a program holds."""
+    return isinstance(value, torch.ScriptObject) and value._type().qualified_name() == _CLASS
+
+
 class _Reducer:
     """Pickles engines; any other object of torch's as if we were not here."""
 
@@ -66,7 +71,7 @@ class _Reducer:
         self.before = before
 
     def __call__(self, script_object: Any) -> Any:
-        if script_object._type().qualified_name() == _CLASS:
+        if is_engine(script_object):
             return reduce_engine(script_object)
         return self.before(script_object) if self.before else script_object.__reduce_ex__(2)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -118,17 +117,10 @@ def _refuse(info: EngineInfo, flag: str) -> ExecutorUnavailableError:
 def verify_plan(info: EngineInfo, plan: _native.Plan) -> None:
     """Compare a plan with the record's digest; reads all of it, once in its life. Raises PlanError."""
     assert info.plan is not None  # checked when the engine was made
-    _compare(info.name, "plan", info.plan.sha256, plan.verified_sha256)
-    # A record made of a damaged plan has the damaged plan's hash; the builder's is in the header.
-    if plan.payload_sha256:
-        payload = hashlib.sha256(memoryview(plan)[plan.payload_offset :]).hexdigest()
-        _compare(info.name, "payload of the plan", plan.payload_sha256.hex(), payload)
-
-
-def _compare(engine: str, what: str, expected: str, found: str) -> None:
+    expected, found = info.plan.sha256, plan.verified_sha256
     if expected != found:
         raise PlanError(
-            f"engine '{engine}': expected the sha256 {expected} of the {what}, found {found}; the plan "
+            f"engine '{info.name}': expected the sha256 {expected} of the plan, found {found}; the plan "
             "is damaged or belongs to another record: build it again"
         )
 

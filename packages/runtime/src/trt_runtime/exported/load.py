@@ -1,0 +1,101 @@
+"""`load_program`: `torch.export.load`, with the plans mapped."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import secrets
+import zipfile
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+import torch
+from torch.export.pt2_archive.constants import OPAQUE_OBJ_FILENAME_PREFIX
+
+from .. import _native
+from .archive import constants_of, replace_entries, stored_engine
+from .overlay import Overlay
+
+logger = logging.getLogger(__name__)
+
+# The engines of files that are being loaded, by the names that their stand-ins have.
+_held: dict[str, torch.ScriptObject] = {}
+
+
+def load_program(
+    path: str | os.PathLike[str], *, extra_files: dict[str, Any] | None = None
+) -> torch.export.ExportedProgram:
+    """Load what `torch.export.save` or `save_program` wrote; plans are mapped from the file, not read.
+
+    `torch.export.load` gives an equal program, but reads each plan into memory, for a while twice. A file of a
+    trt-runtime before 0.5 has its plans as text, which is what is loaded then.
+
+    Args:
+        path: the file. It must keep its bytes for as long as the program lives, as for `Engine.from_plan`; replacing
+            it (as `save_program` does) or deleting it is fine.
+        extra_files: as `torch.export.load` takes them.
+
+    Raises:
+        OSError: the file cannot be opened.
+        RuntimeError, and others: what `torch.export.load` raises for a file that is none or damaged.
+        RecordError, PlanError: an engine in it is no good.
+
+    """
+    keys: list[str] = []
+    try:
+        with open(path, "rb") as file:
+            overlay = Overlay(file.fileno(), 0, os.fstat(file.fileno()).st_size)
+            keys += _put_engines_aside(file, overlay)
+            return torch.export.load(overlay if keys else path, extra_files=extra_files)
+    finally:
+        for key in keys:
+            del _held[key]
+
+
+def _put_engines_aside(file: BinaryIO, overlay: Overlay) -> list[str]:
+    """Make the engines of an archive, and have it refer to them; returns the keys by which it does.
+
+    An archive or an engine that is not understood is left to torch, which loads it or says what is wrong with it.
+    """
+    try:
+        archive = zipfile.ZipFile(overlay, "a")
+        programs = constants_of(archive)
+        entries = {entry for constants in programs for entry in constants.objects().values()}
+        found = {entry: stored_engine(file, archive, entry) for entry in sorted(entries)}
+    except Exception as error:
+        logger.debug("%s: the plans are read, not mapped: %s", file.name, error)
+        return []
+    keys: dict[str, str] = {}
+    for entry, engine in found.items():
+        if engine is not None:
+            plan = _native.map_plan(file.fileno(), engine.offset, engine.size)
+            keys[entry] = secrets.token_hex(16)
+            _held[keys[entry]] = _native.restore_engine(engine.slots, plan)
+    changed: dict[str, bytes | None] = {}
+    for constants in programs:
+        for name, entry in constants.objects().items():
+            if entry in keys:
+                stand_in = f"{constants.folder}{OPAQUE_OBJ_FILENAME_PREFIX}{keys[entry]}"
+                constants.redirect(name, stand_in)
+                changed |= {stand_in: pickle.dumps(_StandIn(keys[entry])), entry: None}
+        changed[constants.entry] = constants.encoded()
+    replace_entries(archive, changed)
+    archive.close()
+    overlay.seek(0)
+    return list(keys.values())
+
+
+class _StandIn:
+    """What is in an archive in place of an engine; loading it gives the engine."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def __reduce__(self) -> tuple[Callable[[str], torch.ScriptObject], tuple[str]]:
+        return held_engine, (self._key,)
+
+
+def held_engine(key: str) -> torch.ScriptObject:
+    """The engine behind a stand-in."""
+    return _held[key]
