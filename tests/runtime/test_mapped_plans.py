@@ -43,7 +43,7 @@ def mapped_lines(path: Path) -> list[str]:
 def test_a_file_is_mapped_not_copied(path_type, plan_file, counted) -> None:
     with counted() as grown:
         engine = Engine.from_plan(path_type(plan_file), relu_record())
-    assert grown == {"plan_hashes": 2}
+    assert grown == {"plan_hashes": 2}  # for the record, and the sum in the header
     (line,) = mapped_lines(plan_file)
     start, end = (int(address, 16) for address in line.split()[0].split("-"))
     assert start <= engine.plan_tensor.data_ptr() < end
@@ -177,7 +177,7 @@ def test_a_read_only_map_is_held(offset, plan_file, counted) -> None:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     with counted() as grown:
         engine = Engine.from_plan(memoryview(mapped)[offset:], relu_record())
-    assert grown == {"plan_hashes": 2}
+    assert grown == {"plan_hashes": 1}
     with pytest.raises(BufferError):
         mapped.close()
     assert torch.equal(engine(torch.ones(1, 8))[0], torch.ones(1, 8))
@@ -190,7 +190,7 @@ def test_a_map_that_can_be_written_to_is_copied(access, view, plan_file, counted
         mapped = mmap.mmap(file.fileno(), 0, access=access)
     with counted() as grown:
         engine = Engine.from_plan(view(mapped), relu_record())
-    assert grown == {"plan_copies": 1, "plan_hashes": 2}
+    assert grown == {"plan_copies": 1, "plan_hashes": 1}
     mapped[:4] = b"none"
     assert bytes(engine.plan) == RELU_PLAN
 

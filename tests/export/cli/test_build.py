@@ -1,5 +1,6 @@
 """`trt-export build`, on real files."""
 
+import gc
 import json
 import os
 import sys
@@ -10,9 +11,10 @@ import torch
 from torch.export import Dim, export
 
 import trt_export
+import trt_runtime
 from export.cli.conftest import Command
 from export.programs import one_output_engine
-from trt_export.building import parse_dynamic, size_text
+from trt_export.building import load_program, parse_dynamic, size_text
 from trt_export.cli import main
 from trt_export.errors import UsageError
 from trt_export.inspecting import PteInfo, info
@@ -104,6 +106,27 @@ def test_a_program_with_engines_is_lowered_as_it_is(
     ):
         assert build(engine_pt2, "-o", tmp_path / "b.pte", *options) == 2
         assert "holds engines already" in capsys.readouterr().err
+
+
+def mapped(path: Path) -> bool:
+    return str(path) in Path("/proc/self/maps").read_text()
+
+
+def test_the_plans_of_a_program_are_mapped(engine_pt2: Path) -> None:
+    program = load_program(engine_pt2)
+    assert mapped(engine_pt2)
+    del program
+    gc.collect()
+    assert not mapped(engine_pt2)
+
+
+def test_a_runtime_that_maps_no_program_reads_it(
+    engine_pt2: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(trt_runtime, "load_program")
+    program = load_program(engine_pt2)
+    assert not mapped(engine_pt2)
+    assert list(program.constants) == ["engine"]
 
 
 def test_an_unbounded_dimension_is_bounded_on_the_command_line(

@@ -93,7 +93,7 @@ def stats() -> dict[str, int]:
       with protocol 3 or 4.
     - ``plan_hashes``: sha256 sums over a plan. A plan keeps its sum, so this is at most one for each, one more for
       a run after `Engine.plan_tensor`, through which it may have changed, and one more for a record that is made of
-      an `onnxruntime` plan, which has a sum of its own to compare with.
+      a file of the format `onnxruntime`, which has a sum of its own to compare with.
     - ``executor_loads``: plans that were deserialized to run: one per engine that has run, one for all
       delegates of the same plan.
     - ``delegate_bindings``: sets of arguments that delegates were bound to; calls with the same memory and

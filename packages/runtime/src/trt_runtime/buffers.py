@@ -59,23 +59,22 @@ def map_file(path: str | os.PathLike[str]) -> _native.Plan:
         os.close(file)
 
 
-def digest(plan: _native.Plan) -> str:
-    """Return the sha256 of a plan for a record that is made of it, in hex.
+def check_payload(plan: _native.Plan) -> None:
+    """Compare a plan with the sum that its builder left in the header, if the format has one; reads all of it.
 
-    Such a record would vouch for whatever damage there is, so the sum that a builder left in an `onnxruntime` plan's
-    header is compared first, which reads the plan once more.
+    For a plan of a file without a record: a record that is made of it would vouch for whatever damage there is.
 
     Raises:
         PlanError: the plan is not what its builder wrote.
 
     """
     expected = plan.payload_sha256
-    if expected:
-        found = hashlib.sha256(memoryview(plan)[plan.payload_offset :]).digest()
-        _native.count_plan_hash()
-        if found != expected:
-            raise PlanError(
-                f"plan: expected a payload with the sha256 {expected.hex()} of its header, found "
-                f"{found.hex()}; the plan is damaged: build it again"
-            )
-    return plan.sha256
+    if not expected:
+        return
+    found = hashlib.sha256(memoryview(plan)[plan.payload_offset :]).digest()
+    _native.count_plan_hash()
+    if found != expected:
+        raise PlanError(
+            f"plan: expected a payload with the sha256 {expected.hex()} of its header, found "
+            f"{found.hex()}; the plan is damaged: build it again"
+        )

@@ -47,7 +47,10 @@ def load_program(
         with open(path, "rb") as file:
             overlay = Overlay(file.fileno(), 0, os.fstat(file.fileno()).st_size)
             keys += _put_engines_aside(file, overlay)
-            return torch.export.load(overlay if keys else path, extra_files=extra_files)
+            source: Any = (
+                overlay if keys else path
+            )  # torch asks for an io.IOBase, but is typed for IO[bytes]
+            return torch.export.load(source, extra_files=extra_files)
     finally:
         for key in keys:
             del _held[key]
