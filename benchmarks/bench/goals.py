@@ -59,19 +59,23 @@ def judge(
                 True,
             )
         )
-    for phase, floor in FLOORS.items():
-        ratio = results.ratio(pair, large, [phase], (pair, large, [floor]))
-        goals.append(
-            Goal(
-                f"{large}, {phase} at most {WRITE_RATIO} x {floor}",
-                _number(ratio, "x"),
-                ratio is not None and ratio <= WRITE_RATIO,
-                False,
-            )
-        )
+    goals += [
+        _write(results, pair, name, phase) for name in (large, huge) if name for phase in FLOORS
+    ]
     goals.append(_counts(results, pair, large, (LOAD,), f"{large}, {LOAD}", ("plan_copies",)))
     goals.append(_extra(results, pair, large, LOAD, f"{large}, {LOAD}"))
     return goals
+
+
+def _write(results: Results, pair: str, engine: str, phase: str) -> Goal:
+    floor = FLOORS[phase]
+    ratio = results.ratio(pair, engine, [phase], (pair, engine, [floor]))
+    return Goal(
+        f"{engine}, {phase} at most {WRITE_RATIO} x {floor}",
+        _number(ratio, "x"),
+        ratio is not None and ratio <= WRITE_RATIO,
+        False,
+    )
 
 
 def _counts(

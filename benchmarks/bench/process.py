@@ -31,7 +31,6 @@ import trt_runtime
 PACKAGES = ("torch", "executorch", "onnxruntime", "numpy")
 WARM_TURNS = 2
 WRITE_TURNS = 4
-WRITE_ONCE = 2 << 30  # bytes from which on once is enough
 
 
 def anonymous_kilobytes() -> int:
@@ -166,7 +165,7 @@ def write(run: Callable[..., Any], manager: Any, work: Path, turn: int) -> Path:
         ("save", partial(trt_export.save, manager, target)),
         ("cp and fsync", partial(_copy_synced, kept, target)),
     ]
-    for again in range(WRITE_TURNS if size < WRITE_ONCE else 1):
+    for again in range(WRITE_TURNS):
         first = (turn + again) % len(steps)
         for name, step in steps[first:] + steps[:first]:
             run(name, step)

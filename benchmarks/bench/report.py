@@ -29,7 +29,7 @@ bytes behind the header of one.
 - `write_to_file` is ExecuTorch's own, to a new file, and `cp` a copy of the file it wrote, in the kernel (sendfile, no
   shared blocks), to another one; neither waits for the disk. `save` is `trt_export.save`: a temporary file, fsync,
   rename, fsync of the folder; `cp and fsync` is the copy by the same steps. Before each of the four what the one before
-  wrote is on the disk. A process does all four in four turns (in one from 2 GB on), each time beginning with another,
+  wrote is on the disk. A process does all four in four turns, each time beginning with another,
   and the median of the turns is its result. The column `to cp` is the ratio of medians to the copy of the same kind.
 """
 

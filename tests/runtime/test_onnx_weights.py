@@ -132,7 +132,7 @@ def test_an_engine_counts_no_copy(counted) -> None:
     engine = Engine.from_plan(PLAN, record_of([X], [Y]))
     with counted() as grown:
         (y,) = engine(torch.ones(4, 64))
-    assert grown == {"executor_loads": 1}
+    assert grown == {"executor_loads": 1, "plan_hashes": 1}
     torch.testing.assert_close(y, EXPECTED, rtol=1e-5, atol=1e-4)
 
 
@@ -217,7 +217,7 @@ def test_sizes_that_are_not_the_bytes_are_left_to_onnxruntime(counted) -> None:
     engine = Engine.from_plan(plan_of(written_aligned(proto)), record_of([X], [Y]))
     with counted() as grown, pytest.raises(PlanError, match="ONNX model"):
         engine(torch.ones(4, 64))
-    assert grown == {"plan_copies": 1}
+    assert grown == {"plan_copies": 1, "plan_hashes": 1}
 
 
 def test_types_have_numpys_sizes() -> None:

@@ -51,6 +51,10 @@ class TRT_RUNTIME_API Plan {
     Sha256 verified_sha256() const;
     void given_away() const noexcept { given_away_.store(true); }
 
+    // Whether a record got its digest from this very plan: then that digest tells no damage.
+    void set_vouches_for_itself(const bool value) noexcept { vouches_for_itself_.store(value); }
+    bool vouches_for_itself() const noexcept { return vouches_for_itself_.load(); }
+
   private:
     explicit Plan(std::shared_ptr<const std::vector<std::byte>> bytes);
     Sha256 compute_sha256() const;
@@ -62,6 +66,7 @@ class TRT_RUNTIME_API Plan {
     std::span<const std::byte> payload_sha256_;
     mutable std::atomic<const Sha256*> sha256_ = nullptr;  // owned; set once
     mutable std::atomic<bool> given_away_ = false;
+    std::atomic<bool> vouches_for_itself_ = false;
 };
 
 }  // namespace trt_runtime

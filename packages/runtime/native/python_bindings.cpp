@@ -158,6 +158,8 @@ PYBIND11_MODULE(_native, module) {
                                                     digest.size());
                                })
         .def_property_readonly("sha256", [](const Plan& plan) { return to_hex(plan.sha256()); })
+        .def_property("vouches_for_itself", &Plan::vouches_for_itself,
+                      &Plan::set_vouches_for_itself)
         .def_property_readonly("verified_sha256",
                                [](const Plan& plan) { return to_hex(plan.verified_sha256()); });
     module.def("share_plan", &share_plan, py::arg("source"));

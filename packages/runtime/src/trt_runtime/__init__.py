@@ -92,8 +92,8 @@ def stats() -> dict[str, int]:
       `Engine.from_plan`, a model of whose large weights ONNX Runtime needs more than half as a copy, pickling
       with protocol 3 or 4.
     - ``plan_hashes``: sha256 sums over a plan. A plan keeps its sum, so this is at most one for each, one more for
-      a run after `Engine.plan_tensor`, through which it may have changed, and one more for a record that is made of
-      a file of the format `onnxruntime`, which has a sum of its own to compare with.
+      a run after `Engine.plan_tensor`, through which it may have changed, and one more for the
+      first run of an `onnxruntime` plan that its record was made of, which has a sum of its own to compare with.
     - ``executor_loads``: plans that were deserialized to run: one per engine that has run, one for all
       delegates of the same plan.
     - ``delegate_bindings``: sets of arguments that delegates were bound to; calls with the same memory and

@@ -10,6 +10,7 @@ class Plan:
     format: str
     payload_offset: int
     payload_sha256: bytes
+    vouches_for_itself: bool
     sha256: str
     verified_sha256: str
     tensor: torch.Tensor

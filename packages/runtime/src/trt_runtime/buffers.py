@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import os
 from typing import Any
@@ -57,24 +56,3 @@ def map_file(path: str | os.PathLike[str]) -> _native.Plan:
         raise PlanError(f"{os.fspath(path)}: {error}") from None
     finally:
         os.close(file)
-
-
-def check_payload(plan: _native.Plan) -> None:
-    """Compare a plan with the sum that its builder left in the header, if the format has one; reads all of it.
-
-    For a plan of a file without a record: a record that is made of it would vouch for whatever damage there is.
-
-    Raises:
-        PlanError: the plan is not what its builder wrote.
-
-    """
-    expected = plan.payload_sha256
-    if not expected:
-        return
-    found = hashlib.sha256(memoryview(plan)[plan.payload_offset :]).digest()
-    _native.count_plan_hash()
-    if found != expected:
-        raise PlanError(
-            f"plan: expected a payload with the sha256 {expected.hex()} of its header, found "
-            f"{found.hex()}; the plan is damaged: build it again"
-        )

@@ -11,7 +11,7 @@ import torch
 from torch._library.fake_class_registry import maybe_unwrap_fake_script_object
 
 from . import _native
-from .buffers import check_payload, hold, map_file
+from .buffers import hold, map_file
 from .errors import RecordError
 from .info import EngineInfo, PlanInfo
 from .record import fields_from_info, info_from_fields
@@ -48,22 +48,18 @@ class Engine:
                 (``access=mmap.ACCESS_READ``, for which the same holds as for a path) are held, not
                 copied; any other buffer is copied once.
             record: as in docs/engine-record.md, "Record as a mapping". Without ``plan`` in it the
-                plan's size and sha256 are computed here, which reads all of it (twice for a file of the format
-                `onnxruntime`, whose header has a sum to compare with).
+                plan's size and sha256 are computed here, which reads all of it.
 
         Raises:
             RecordError: the record is no good.
-            PlanError: the plan is no plan, not the record's, or (without ``plan`` in the record) not what its
-                header says; the file is empty, no regular file, or cannot be mapped.
+            PlanError: the plan is no plan, or not the record's; the file is empty or no regular file.
             OSError: the file cannot be opened.
 
         """
-        is_file = isinstance(plan, (str, os.PathLike))
-        native_plan = map_file(plan) if is_file else hold(plan)
+        native_plan = map_file(plan) if isinstance(plan, (str, os.PathLike)) else hold(plan)
         info = record if isinstance(record, EngineInfo) else EngineInfo.from_mapping(record)
         if info.plan is None:
-            if is_file:
-                check_payload(native_plan)
+            native_plan.vouches_for_itself = True
             size = memoryview(native_plan).nbytes
             info = replace(info, plan=PlanInfo(native_plan.format, size, native_plan.sha256))
         return cls(_native.make_engine(native_plan, fields_from_info(info)))

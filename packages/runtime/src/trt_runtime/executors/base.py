@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -117,10 +118,19 @@ def _refuse(info: EngineInfo, flag: str) -> ExecutorUnavailableError:
 def verify_plan(info: EngineInfo, plan: _native.Plan) -> None:
     """Compare a plan with the record's digest; reads all of it, once in its life. Raises PlanError."""
     assert info.plan is not None  # checked when the engine was made
-    expected, found = info.plan.sha256, plan.verified_sha256
+    _compare(info.name, "plan", info.plan.sha256, plan.verified_sha256)
+    # A record made of a damaged plan has the damaged plan's hash; the builder's is in the header.
+    if plan.vouches_for_itself and plan.payload_sha256:
+        payload = hashlib.sha256(memoryview(plan)[plan.payload_offset :]).hexdigest()
+        _native.count_plan_hash()
+        _compare(info.name, "payload of the plan", plan.payload_sha256.hex(), payload)
+        plan.vouches_for_itself = False
+
+
+def _compare(engine: str, what: str, expected: str, found: str) -> None:
     if expected != found:
         raise PlanError(
-            f"engine '{info.name}': expected the sha256 {expected} of the plan, found {found}; the plan "
+            f"engine '{engine}': expected the sha256 {expected} of the {what}, found {found}; the plan "
             "is damaged or belongs to another record: build it again"
         )
 
