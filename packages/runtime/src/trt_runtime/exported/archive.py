@@ -22,9 +22,8 @@ from .overlay import Overlay
 
 _CONFIG_SUFFIX = "_constants_config.json"
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # magic, length of the name, length of the extra field
-_TENSOR_STATE = (
-    1  # the version of the state that has its plan beside it (docs/engine-record.md, "State")
-)
+# The version of the state that has its plan beside it: docs/engine-record.md, "State".
+_TENSOR_STATE = 1
 
 
 @dataclass(frozen=True)
