@@ -1,8 +1,8 @@
-"""What loading a `.pt2` costs, by the size of the plan in it: `torch.export.load` beside `trt_runtime.load_program`.
+"""What saving and loading a `.pt2` costs, by the size of the plan in it: torch's way beside trt-runtime's.
 
     python benchmarks/programs.py [--sizes 64 512] [--repeats 5]
 
-Peak memory is VmHWM, which is reset before each load, beyond what was resident then; it holds the pages of the file
+Peak memory is VmHWM, which is reset before each step, beyond what was resident then; it holds the pages of files
 that were touched. The largest size takes four times its memory.
 """
 
@@ -25,10 +25,7 @@ from accessors import MIB, make_engine
 
 import trt_runtime
 
-WAYS: dict[str, Callable[[Path], Any]] = {
-    "torch.export.load": torch.export.load,
-    "load_program": trt_runtime.load_program,
-}
+Steps = dict[str, Callable[[], Any]]
 
 
 class Calls(torch.nn.Module):
@@ -52,19 +49,30 @@ def status(key: str) -> float:
     raise RuntimeError(f"no {key} in /proc/self/status: Linux is needed")
 
 
-def measure(load: Callable[[Path], Any], path: Path) -> tuple[float, float, float]:
-    """Seconds, MB of anonymous memory that stays with the program, and peak MB while it was loaded."""
+def steps_with(program: torch.export.ExportedProgram, folder: Path) -> Steps:
+    """Both ways of both, in turns."""
+    torchs, ours = folder / "torch.pt2", folder / "ours.pt2"
+    return {
+        "torch.export.save": lambda: torch.export.save(program, torchs),
+        "save_program": lambda: trt_runtime.save_program(program, ours),
+        "torch.export.load": lambda: torch.export.load(torchs),
+        "load_program": lambda: trt_runtime.load_program(ours),
+    }
+
+
+def measure(step: Callable[[], Any]) -> tuple[float, float, float]:
+    """Seconds, MB of anonymous memory that stays with the result, and peak MB meanwhile."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     anonymous, resident = status("RssAnon"), status("VmRSS")
     start = time.perf_counter()
-    program = load(path)
+    result = step()
     seconds = time.perf_counter() - start
     peak = status("VmHWM") - resident
     ctypes.CDLL(None).malloc_trim(0)
     stays = status("RssAnon") - anonymous
-    del program
+    del result
     return seconds, stays, peak
 
 
@@ -90,15 +98,14 @@ def main() -> int:
     warnings.simplefilter("ignore")
     print("| plan | | seconds | MB that stay | peak MB |\n|---|---|---|---|---|")
     for size in arguments.sizes:
+        program = torch.export.export(Calls(make_engine(size * MIB)), (torch.ones(8, 384),))
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.pt2"
-            program = torch.export.export(Calls(make_engine(size * MIB)), (torch.ones(8, 384),))
-            trt_runtime.save_program(program, path)
-            del program
-            found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in WAYS}
+            steps = steps_with(program, Path(folder))
+            found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in steps}
             for _ in range(arguments.repeats):
-                for name, load in WAYS.items():
-                    found[name].append(measure(load, path))
+                for name, step in steps.items():
+                    found[name].append(measure(step))
+        del program, steps
         for name, results in found.items():
             seconds, stays, peak = map(list, zip(*results, strict=True))
             columns = shown(seconds, 3), shown(stays, 1), shown(peak, 1)

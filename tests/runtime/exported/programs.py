@@ -46,3 +46,13 @@ def same_results(one: ExportedProgram, other: ExportedProgram) -> bool:
 
 def mappings_of(path: Path) -> int:
     return sum(str(path) in line for line in Path("/proc/self/maps").read_text().splitlines())
+
+
+def anonymous() -> int:
+    """Bytes of anonymous memory of this process."""
+    (line,) = [
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("RssAnon")
+    ]
+    return int(line.split()[1]) * 1024

@@ -17,7 +17,7 @@ from trt_runtime.exported import load
 from ..building import RELU_PLAN, relu_engine
 from ..test_mapped_plans import LARGE, large_record
 from ..test_releases import PROGRAMS
-from .programs import engines_of, exported, mappings_of, same_results
+from .programs import anonymous, engines_of, exported, mappings_of, same_results
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
 
@@ -25,16 +25,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "model.pt2"
-
-
-def anonymous() -> int:
-    gc.collect()
-    (line,) = [
-        line
-        for line in Path("/proc/self/status").read_text().splitlines()
-        if line.startswith("RssAnon")
-    ]
-    return int(line.split()[1]) * 1024
 
 
 @pytest.mark.parametrize("path_type", [str, Path])
@@ -56,6 +46,7 @@ def test_a_large_plan_takes_no_memory(path, tmp_path, counted) -> None:
     plan = tmp_path / "large.plan"
     plan.write_bytes(b"vtrt" + bytes(LARGE - 4))
     torch.export.save(exported(Engine.from_plan(plan, large_record(LARGE))), path)
+    gc.collect()
     before = anonymous()
     with counted() as grown:
         program = trt_runtime.load_program(path)
@@ -68,9 +59,11 @@ def test_a_large_plan_takes_no_memory(path, tmp_path, counted) -> None:
 
 def test_a_plan_lies_where_large_weights_can_be_read_in_place(path) -> None:
     """ONNX Runtime reads weights where they are at multiples of 64, which a plan keeps from its own beginning on."""
-    torch.export.save(exported(relu_engine(), relu_engine(name="other")), path)
-    for engine in engines_of(trt_runtime.load_program(path)):
-        assert engine.plan_tensor.data_ptr() % 64 == 0
+    program = exported(relu_engine(), relu_engine(name="other"), relu_engine(name="the third"))
+    for save in (torch.export.save, trt_runtime.save_program):
+        save(program, path)
+        for engine in engines_of(trt_runtime.load_program(path)):
+            assert engine.plan_tensor.data_ptr() % 64 == 0
 
 
 def test_the_file_is_let_go_with_the_program(path) -> None:
@@ -145,7 +138,7 @@ def test_a_plan_with_other_bytes_is_found_by_the_first_run(path) -> None:
 
 def test_an_engine_of_a_later_state_is_left_to_torch(path, monkeypatch) -> None:
     torch.export.save(exported(relu_engine()), path)
-    monkeypatch.setattr("trt_runtime.exported.archive._TENSOR_STATE", 7)
+    monkeypatch.setattr("trt_runtime.exported.archive.TENSOR_STATE", 7)
     program = trt_runtime.load_program(path)
     assert mappings_of(path) == 0
     assert bytes(engines_of(program)[0].plan) == RELU_PLAN

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import io
+import json
+import threading
 import zipfile
 from pathlib import Path
 
@@ -13,7 +16,10 @@ import trt_runtime
 from trt_runtime import Engine
 
 from ..building import RELU_PLAN, relu_engine
-from .programs import engines_of, exported, same_results
+from ..test_mapped_plans import LARGE, large_record
+from .programs import anonymous, engines_of, exported, same_results
+
+ENTRY, CONFIG = "data/constants/custom_obj_0", "data/constants/model_constants_config.json"
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
 
@@ -42,6 +48,20 @@ def test_an_engine_under_two_names_is_in_the_file_once(engines, path) -> None:
         assert list(loaded.constants) == list(program.constants)
         assert len(engines_of(loaded)) == 2
         assert same_results(loaded, program)
+
+
+def test_an_open_file_will_do() -> None:
+    program, file = exported(relu_engine()), io.BytesIO()
+    trt_runtime.save_program(program, file)
+    assert file.getvalue().count(RELU_PLAN) == 1
+    file.seek(0)
+    assert same_results(torch.export.load(file), program)
+
+
+def test_a_program_without_engines_is_saved(path) -> None:
+    program = torch.export.export(torch.nn.Linear(8, 8), (torch.ones(4, 8),))
+    trt_runtime.save_program(program, path)
+    assert same_results(torch.export.load(path), program)
 
 
 def test_different_engines_are_all_there(path) -> None:
@@ -76,19 +96,51 @@ def test_the_program_is_not_changed_and_nothing_is_encoded(path, counted) -> Non
     assert program.constants == before
 
 
-def test_what_torch_saves_with_one_engine_is_what_we_save(path, tmp_path) -> None:
-    program = exported(relu_engine())
+def contents(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        return {
+            name.partition("/")[2]: archive.read(name)
+            for name in archive.namelist()
+            if "serialization_id" not in name
+        }
+
+
+@pytest.mark.parametrize("extra", [[], ["é", ""]])
+def test_the_file_is_that_of_torch(extra, path, tmp_path) -> None:
+    """All entries, and for the engine what torch makes of its entry; torch's has a few bytes more."""
+    program = exported(relu_engine(future=extra))
     trt_runtime.save_program(program, path)
     torch.export.save(program, tmp_path / "torch.pt2")
-    contents = []
-    for file in (path, tmp_path / "torch.pt2"):
-        with zipfile.ZipFile(file) as archive:
-            contents.append(
-                {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
-            )
-    assert set(contents[0]) == set(contents[1])
-    constants = [name for name in contents[0] if name.startswith("data/")]
-    assert all(contents[0][name] == contents[1][name] for name in constants)
+    ours, theirs = contents(path), contents(tmp_path / "torch.pt2")
+    engines = [Engine(torch._C._pickle_load_obj(file.pop(ENTRY))) for file in (ours, theirs)]
+    assert engines[0].serialize() == engines[1].serialize() == engines_of(program)[0].serialize()
+    assert json.loads(ours.pop(CONFIG)) == json.loads(theirs.pop(CONFIG))
+    assert ours == theirs
+
+
+@pytest.mark.memory
+def test_a_large_plan_is_not_copied(path, tmp_path, counted) -> None:
+    plan = tmp_path / "large.plan"
+    plan.write_bytes(b"vtrt" + bytes(LARGE - 4))
+    program = exported(Engine.from_plan(plan, large_record(LARGE)))
+    found, done = [anonymous()], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.0005):
+            found.append(anonymous())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    with counted() as grown:
+        trt_runtime.save_program(program, path)
+    done.set()
+    watcher.join()
+    assert grown == {}
+    assert max(found) - found[0] < LARGE / 4
+    assert path.stat().st_size < LARGE + 2**20
+    (engine,) = engines_of(torch.export.load(path))
+    assert engine.plan == engines_of(program)[0].plan
 
 
 def test_extra_files_are_written(path) -> None:

@@ -283,14 +283,21 @@ def _load_foreign_class(path: Path) -> None:
 def _program_writer(program: "ExportedProgram") -> Callable[[BinaryIO], object]:
     import torch
 
+    import trt_runtime
+
+    # From 0.5 on without a copy of the plans.
+    save: Callable[[ExportedProgram, BinaryIO], object] = getattr(
+        trt_runtime, "save_program", torch.export.save
+    )
+
     def write(file: BinaryIO) -> None:
         try:
-            torch.export.save(program, file)
+            save(program, file)
         except OSError:
             raise
         except Exception as error:
             raise TrtExportError(
-                f"torch.export.save failed: {type(error).__name__}: {error}"
+                f"the program cannot be saved: {type(error).__name__}: {error}"
             ) from error
 
     return write

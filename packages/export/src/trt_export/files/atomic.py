@@ -102,7 +102,7 @@ def _open(path: Path) -> tuple[Path, BinaryIO]:
         os.umask(umask)
         rights = 0o666 & ~umask
     os.fchmod(descriptor, rights)
-    return Path(name), open(descriptor, "wb")
+    return Path(name), open(descriptor, "w+b")
 
 
 def _sync_directory(directory: Path) -> None:

@@ -14,6 +14,7 @@ import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, BinaryIO
 
 from torch.export.pt2_archive.constants import CONSTANTS_DIR, CUSTOM_OBJ_FILENAME_PREFIX
@@ -23,7 +24,7 @@ from .overlay import Overlay
 _CONFIG_SUFFIX = "_constants_config.json"
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # magic, length of the name, length of the extra field
 # The version of the state that has its plan beside it: docs/engine-record.md, "State".
-_TENSOR_STATE = 1
+TENSOR_STATE = 1
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,12 @@ class Constants:
             "use_pickle": True,
             "tensor_meta": None,
         }
+
+    def new_object_entry(self) -> str:
+        """The name of an entry for one more TorchBind object."""
+        taken = set(self.objects().values())
+        numbered = (f"{self.folder}{CUSTOM_OBJ_FILENAME_PREFIX}{index}" for index in count())
+        return next(entry for entry in numbered if entry not in taken)
 
     def sort(self, order: Sequence[str]) -> None:
         """Put the constants into an order, which is that of the program that is loaded."""
@@ -120,7 +127,7 @@ def stored_engine(file: BinaryIO, archive: zipfile.ZipFile, name: str) -> Stored
             return None  # the state of an earlier release: its plan is in the pickle, as text
         found = _StateUnpickler(io.BytesIO(inner.read(entries["data.pkl"]))).load()
         state = found.state if isinstance(found, _Object) else None
-        if not isinstance(state, tuple) or state[0] != _TENSOR_STATE:
+        if not isinstance(state, tuple) or state[0] != TENSOR_STATE:
             return None
         _, slots, plan = state
         entry = entries[f"data/{plan.key}"]

@@ -1,4 +1,4 @@
-"""`save_program`: `torch.export.save`, with each plan once."""
+"""`save_program`: `torch.export.save`, with each plan once and without copies of it."""
 
 from __future__ import annotations
 
@@ -16,72 +16,82 @@ from ..engine import Engine
 from ..files import write_file
 from ..state import is_engine
 from .archive import constants_of, replace_entries
+from .entry import write_engine
 
 
 def save_program(
     program: torch.export.ExportedProgram,
-    path: str | os.PathLike[str],
+    file: str | os.PathLike[str] | BinaryIO,
     *,
     extra_files: dict[str, Any] | None = None,
 ) -> None:
-    """Write a program for `load_program` or `torch.export.load`; each distinct engine is in the file once.
+    """Write a program for `load_program` or `torch.export.load`, with each distinct engine once.
 
-    `torch.export.save` writes an engine once for each attribute that it is under.
+    `torch.export.save` writes an engine once for each attribute that it is under, and takes twice a plan's size for
+    that; here plans go from where they are into the file.
 
     Args:
         program: with or without engines; it is not changed.
-        path: the file, which ends in `.pt2`; written whole or not at all.
+        file: a path, which should end in `.pt2`, and is written whole or not at all; or an empty file that is open for
+            writing and reading.
         extra_files: as `torch.export.save` takes them.
 
     Raises:
         OSError: the file cannot be written; what was there is as it was.
 
     """
-    again = _written_before(program)
+    engines = {
+        name: Engine(constant)
+        for name, constant in program.constants.items()
+        if is_engine(constant)
+    }
     # Something small takes their places.
-    first_only = copy.copy(program)
-    first_only._constants = {
-        name: torch.empty(0) if name in again else constant
+    without = copy.copy(program)
+    without._constants = {
+        name: torch.empty(0) if name in engines else constant
         for name, constant in program.constants.items()
     }
 
-    def write(file: BinaryIO) -> None:
-        torch.export.save(first_only, file, extra_files=extra_files)
-        if again:
-            _refer_to_first(file, again, list(program.constants))
+    def write(target: BinaryIO) -> None:
+        torch.export.save(without, target, extra_files=extra_files)
+        if engines:
+            _add(target, engines, order=list(program.constants))
 
-    write_file(Path(path), write)
+    if isinstance(file, (str, os.PathLike)):
+        write_file(Path(file), write)
+    else:
+        write(file)
 
 
-def _written_before(program: torch.export.ExportedProgram) -> dict[str, str]:
-    """The constants that are the same engine as one before them, and the name of that one."""
-    known: dict[tuple[str | None, ...], list[tuple[str, Engine]]] = {}
-    again: dict[str, str] = {}
-    for name, constant in program.constants.items():
-        if not is_engine(constant):
-            continue
-        engine = Engine(constant)
+def _add(file: BinaryIO, engines: Mapping[str, Engine], order: Sequence[str]) -> None:
+    """Put engines into an archive in the place of the constants of their names."""
+    with zipfile.ZipFile(file, "a") as archive:
+        (constants,) = constants_of(archive)
+        changed: dict[str, bytes | None] = {}
+        written: dict[str, str] = {}
+        for name, first in _first_equal(engines).items():
+            changed[constants.entry_of(name)] = None
+            if first not in written:
+                written[first] = constants.new_object_entry()
+                write_engine(archive, written[first], engines[first])
+            constants.redirect(name, written[first])
+        constants.sort(order)
+        replace_entries(archive, {**changed, constants.entry: constants.encoded()})
+
+
+def _first_equal(engines: Mapping[str, Engine]) -> dict[str, str]:
+    """The name of the first engine that is equal to each."""
+    known: dict[tuple[str | None, ...], list[str]] = {}
+    found: dict[str, str] = {}
+    for name, engine in engines.items():
         alike = known.setdefault(tuple(engine.serialize_metadata_only()), [])
-        same = next((first for first, other in alike if _same_plan(engine, other)), None)
+        same = next((first for first in alike if _same_plan(engine, engines[first])), None)
         if same is None:
-            alike.append((name, engine))
-        else:
-            again[name] = same
-    return again
+            alike.append(name)
+        found[name] = same or name
+    return found
 
 
 def _same_plan(one: Engine, other: Engine) -> bool:
     plans = [_native.engine_plan(engine.script_object) for engine in (one, other)]
     return plans[0] is plans[1] or plans[0].sha256 == plans[1].sha256
-
-
-def _refer_to_first(file: BinaryIO, again: Mapping[str, str], order: Sequence[str]) -> None:
-    with zipfile.ZipFile(file, "a") as archive:
-        (constants,) = constants_of(archive)
-        objects = constants.objects()
-        changed: dict[str, bytes | None] = {}
-        for name, first in again.items():
-            changed[constants.entry_of(name)] = None
-            constants.redirect(name, objects[first])
-        constants.sort(order)
-        replace_entries(archive, {**changed, constants.entry: constants.encoded()})
