@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import zipfile
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 import trt_runtime
-from trt_runtime import Engine, PlanError
+from trt_runtime import Engine, PlanError, ProgramError, RecordError
 from trt_runtime.exported import load
 
 from ..building import RELU_PLAN, relu_engine
@@ -116,8 +117,21 @@ def test_any_file_name_will_do(tmp_path) -> None:
 def test_a_missing_file_is_an_os_error(tmp_path) -> None:
     with pytest.raises(FileNotFoundError):
         trt_runtime.load_program(tmp_path / "nothing.pt2")
-    with pytest.raises(IsADirectoryError):
-        trt_runtime.load_program(tmp_path)
+
+
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, "/dev/null"):
+        with pytest.raises(ProgramError, match=rf"{path}: expected a program .* no regular file"):
+            trt_runtime.load_program(path)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\3\4"])
+def test_what_is_no_program_is_refused_by_name(content, path) -> None:
+    path.write_bytes(content)
+    with pytest.raises(ProgramError, match=rf"{path}: expected a program .* save it again"):
+        trt_runtime.load_program(path)
 
 
 def test_a_plan_that_is_none_is_refused(path) -> None:
@@ -162,7 +176,7 @@ def test_damage_is_refused_or_harmless(path, tmp_path) -> None:
         damaged.write_bytes(data)
         try:
             program = trt_runtime.load_program(damaged)
-        except Exception:
+        except (ProgramError, PlanError, RecordError):
             refused += 1
         else:
             assert all(bytes(engine.plan) in data for engine in engines_of(program))

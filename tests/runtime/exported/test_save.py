@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import gc
 import io
 import json
+import os
 import threading
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -132,10 +135,12 @@ def test_a_large_plan_is_not_copied(path, tmp_path, counted) -> None:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    with counted() as grown:
-        trt_runtime.save_program(program, path)
-    done.set()
-    watcher.join()
+    try:
+        with counted() as grown:
+            trt_runtime.save_program(program, path)
+    finally:
+        done.set()
+        watcher.join()
     assert grown == {}
     assert max(found) - found[0] < LARGE / 4
     assert path.stat().st_size < LARGE + 2**20
@@ -168,3 +173,69 @@ def test_a_failure_leaves_the_old_file(path, tmp_path, monkeypatch) -> None:
 def test_a_folder_that_is_missing_is_an_os_error(tmp_path) -> None:
     with pytest.raises(OSError, match="nothing was written"):
         trt_runtime.save_program(exported(relu_engine()), tmp_path / "missing" / "model.pt2")
+
+
+def test_what_is_no_file_to_write_is_left_alone(tmp_path) -> None:
+    """A rename would put a file in the place of a device, whoever may write to that."""
+    program = exported(relu_engine())
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "read-only").write_bytes(b"old")
+    (tmp_path / "read-only").chmod(0o444)
+    (tmp_path / "link").symlink_to("pipe")
+    for name, found in [
+        (tmp_path / "pipe", "Not a regular file"),
+        (tmp_path / "link", "Not a regular file"),
+        (tmp_path / "read-only", "read-only"),
+        (tmp_path, "directory"),
+    ]:
+        with pytest.raises(OSError, match=f"{found}; nothing was written"):
+            trt_runtime.save_program(program, name)
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "read-only").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("file", [None, 3, b"model.pt2", io.StringIO(), io.BytesIO().read])
+def test_what_is_no_file_is_a_type_error(file) -> None:
+    """torch ends the process for some of these."""
+    with pytest.raises(TypeError, match="expected a path, or a file"):
+        trt_runtime.save_program(exported(relu_engine()), file)
+
+
+def test_a_file_that_is_only_open_for_writing_is_a_type_error(path) -> None:
+    with path.open("wb") as file, pytest.raises(TypeError, match=r"'w\+b'"):
+        trt_runtime.save_program(exported(relu_engine()), file)
+
+
+def test_what_is_no_program_is_a_type_error(path) -> None:
+    with pytest.raises(TypeError, match="found Linear"):
+        trt_runtime.save_program(torch.nn.Linear(1, 1), path)
+    assert not path.exists()
+
+
+class Full(io.BytesIO):
+    """A file on a disk that is full after some bytes, or whose writer is interrupted there."""
+
+    def __init__(self, left: int, error: BaseException) -> None:
+        super().__init__()
+        self.left = left
+        self.error = error
+
+    def write(self, data: Any) -> int:
+        self.left -= memoryview(data).nbytes
+        if self.left < 0:
+            raise self.error
+        return super().write(data)
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_write_that_fails_anywhere_is_that_error(error) -> None:
+    """torch's own writers end the process then, when they are thrown away."""
+    program = exported(relu_engine())
+    whole = io.BytesIO()
+    trt_runtime.save_program(program, whole)
+    size = len(whole.getvalue())
+    for left in range(0, size, 900):
+        with pytest.raises(type(error)) as caught:
+            trt_runtime.save_program(program, Full(left, error))
+        assert caught.value is error
+        gc.collect()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from . import _native
@@ -48,11 +50,23 @@ def map_file(path: str | os.PathLike[str]) -> _native.Plan:
         PlanError: it is no regular file, is empty or holds no plan.
 
     """
-    # Without O_NONBLOCK the opening of a pipe would wait for someone to write to it.
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    with opened(path) as file:
+        try:
+            return _native.map_plan(file)
+        except PlanError as error:
+            raise PlanError(f"{os.fspath(path)}: {error}") from None
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[int]:
+    """Open a file to read, or what turns out to be none, at once: a pipe would else wait for someone to write to it.
+
+    Raises:
+        OSError: it cannot be opened.
+
+    """
+    descriptor = os.open(os.fspath(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
-        return _native.map_plan(file)
-    except PlanError as error:
-        raise PlanError(f"{os.fspath(path)}: {error}") from None
+        yield descriptor
     finally:
-        os.close(file)
+        os.close(descriptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -42,12 +43,14 @@ def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a file: all of it or nothing. A link is followed, and the rights of an old file are kept.
 
     Raises:
-        OSError: the place cannot be written, or is full; a file that was there is as it was.
+        OSError: the place cannot be written, or is full, or there is something that is no regular file, or a
+            read-only one; what was there is as it was.
 
     """
     target = Path(os.path.realpath(path))
     name = None
     try:
+        _check_replaceable(target)
         descriptor, name = _temporary(target.parent)
         with os.fdopen(descriptor, "w+b") as file:
             write(file)
@@ -91,6 +94,20 @@ def _check_place(path: Path, target: Path) -> None:
     descriptor, name = _temporary(target.parent)
     os.close(descriptor)
     Path(name).unlink()
+
+
+def _check_replaceable(target: Path) -> None:
+    """Refuse what a rename would replace though nobody could, or should, write to it; raises OSError."""
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "Not a regular file")
+    if not (mode & stat.S_IWUSR and os.access(target, os.W_OK)):
+        raise PermissionError(errno.EACCES, "The file is read-only")
 
 
 def _temporary(folder: Path) -> tuple[int, str]:

@@ -10,6 +10,7 @@ import torch
 
 from ..engine import Engine
 from .archive import TENSOR_STATE
+from .kept_errors import keeping_errors
 
 _ALIGNMENT = 64  # torch's own, of what is in its archives
 _LOCAL_HEADER_SIZE = 30
@@ -32,8 +33,8 @@ def write_engine(archive: zipfile.ZipFile, name: str, engine: Engine) -> None:
     entry.extra = _PADDING.pack(b"FB", padding) + b"Z" * padding
     plan = engine.script_object.serialized_engine_tensor()  # type: ignore[attr-defined]
     pickled = _pickle(engine.script_object.serialize_metadata_only(), plan.numel())  # type: ignore[attr-defined]
-    with archive.open(entry, "w", force_zip64=True) as file:
-        writer = torch._C.PyTorchFileWriter(file)
+    with archive.open(entry, "w", force_zip64=True) as file, keeping_errors(file) as kept:
+        writer = torch._C.PyTorchFileWriter(kept)
         writer.write_record("data/0", plan.untyped_storage(), plan.numel())
         writer.write_record("data.pkl", pickled, len(pickled))
         writer.write_record("byteorder", b"little", 6)

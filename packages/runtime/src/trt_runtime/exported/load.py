@@ -6,6 +6,7 @@ import logging
 import os
 import pickle
 import secrets
+import stat
 import zipfile
 from collections.abc import Callable
 from typing import Any, BinaryIO
@@ -14,6 +15,8 @@ import torch
 from torch.export.pt2_archive.constants import OPAQUE_OBJ_FILENAME_PREFIX
 
 from .. import _native
+from ..buffers import opened
+from ..errors import ProgramError, TrtRuntimeError
 from .archive import constants_of, replace_entries, stored_engine
 from .overlay import Overlay
 
@@ -38,19 +41,30 @@ def load_program(
 
     Raises:
         OSError: the file cannot be opened.
-        RuntimeError, and others: what `torch.export.load` raises for a file that is none or damaged.
+        ProgramError: torch cannot load it: it is no exported program, or damaged.
         RecordError, PlanError: an engine in it is no good.
 
     """
     keys: list[str] = []
     try:
-        with open(path, "rb") as file:
-            overlay = Overlay(file.fileno(), 0, os.fstat(file.fileno()).st_size)
-            keys += _put_engines_aside(file, overlay)
+        with opened(path) as descriptor:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise ValueError("what is no regular file")
+            overlay = Overlay(descriptor, 0, status.st_size)
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                keys += _put_engines_aside(file, overlay)
             source: Any = (
                 overlay if keys else path
             )  # torch asks for an io.IOBase, but is typed for IO[bytes]
             return torch.export.load(source, extra_files=extra_files)
+    except (OSError, TrtRuntimeError, MemoryError):
+        raise
+    except Exception as error:  # torch raises whatever its parts raise
+        raise ProgramError(
+            f"{os.fsdecode(path)}: expected a program that torch.export.save or save_program wrote, found: "
+            f"{str(error) or type(error).__name__}; save it again"
+        ) from error
     finally:
         for key in keys:
             del _held[key]
@@ -67,7 +81,7 @@ def _put_engines_aside(file: BinaryIO, overlay: Overlay) -> list[str]:
         entries = {entry for constants in programs for entry in constants.objects().values()}
         found = {entry: stored_engine(file, archive, entry) for entry in sorted(entries)}
     except Exception as error:
-        logger.debug("%s: the plans are read, not mapped: %s", file.name, error)
+        logger.debug("the plans are read, not mapped: %s", error)
         return []
     keys: dict[str, str] = {}
     for entry, engine in found.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from ..files import write_file
 from ..state import is_engine
 from .archive import constants_of, replace_entries
 from .entry import write_engine
+from .kept_errors import keeping_errors
 
 
 def save_program(
@@ -38,8 +40,17 @@ def save_program(
 
     Raises:
         OSError: the file cannot be written; what was there is as it was.
+        TypeError: no program, no path, or a file that is not open for both.
 
     """
+    if not isinstance(program, torch.export.ExportedProgram):
+        raise TypeError(
+            f"expected what torch.export.export returned, found {type(program).__name__}"
+        )
+    if not isinstance(file, (str, os.PathLike)) and not _is_for_both(file):
+        raise TypeError(
+            f"expected a path, or a file that is open for writing and reading ('w+b'), found {file!r:.80}"
+        )
     engines = {
         name: Engine(constant)
         for name, constant in program.constants.items()
@@ -53,7 +64,8 @@ def save_program(
     }
 
     def write(target: BinaryIO) -> None:
-        torch.export.save(without, target, extra_files=extra_files)
+        with keeping_errors(target) as kept:
+            torch.export.save(without, kept, extra_files=extra_files)
         if engines:
             _add(target, engines, order=list(program.constants))
 
@@ -61,6 +73,13 @@ def save_program(
         write_file(Path(file), write)
     else:
         write(file)
+
+
+def _is_for_both(file: object) -> bool:
+    asked = ("writable", "readable", "seekable")
+    return not isinstance(file, io.TextIOBase) and all(
+        getattr(file, name, bool)() for name in asked
+    )
 
 
 def _add(file: BinaryIO, engines: Mapping[str, Engine], order: Sequence[str]) -> None:
