@@ -105,6 +105,26 @@ def test_the_names_have_the_order_of_the_delegates_arguments() -> None:
         assert sorted(metadata[side]) == sorted(b["name"] for b in metadata["record"][side])
 
 
+def test_plans_lie_where_their_weights_can_be_read_in_place(tmp_path: Path) -> None:
+    """At multiples of 64, as an onnxruntime plan has its weights, though the plan before has another size."""
+    plans = [rtx_plan(size, seed=size) for size in (5000, 1001, 4097)]
+    methods = {f"m{len(plan)}": one_call(one_output_engine(plan)) for plan in plans}
+    path = tmp_path / "model.pte"
+    trt_export.save(to_edge(methods), path)
+    data = path.read_bytes()
+    assert [data.index(plan) % 64 for plan in plans] == [0, 0, 0]
+
+
+def test_a_plan_stays_while_any_lowering_of_it_does() -> None:
+    tensors = [torch.frombuffer(bytearray(PLAN), dtype=torch.uint8) for _ in range(2)]
+    digest = hashlib.sha256(PLAN).hexdigest()
+    first = plan_store.store(tensors[0], digest)
+    second = plan_store.store(tensors[1], digest)
+    del second
+    gc.collect()
+    assert plan_store.find(KEY) is first
+
+
 @pytest.mark.parametrize("way", ["two calls", "two engines", "two methods"])
 def test_equal_plans_are_stored_once(way: str) -> None:
     held = one_output_engine(PLAN)
