@@ -142,6 +142,17 @@ def test_a_plan_that_is_none_is_refused(path) -> None:
     assert not load._held
 
 
+def test_nothing_is_held_when_one_of_two_engines_is_no_good(path) -> None:
+    torch.export.save(exported(relu_engine(), relu_engine(name="second")), path)
+    data = path.read_bytes()
+    last = data.rindex(RELU_PLAN)
+    path.write_bytes(data[:last] + b"whatever" + data[last + 8 :])
+    with pytest.raises(PlanError, match="magic"):
+        trt_runtime.load_program(path)
+    assert not load._held
+    assert mappings_of(path) == 0
+
+
 def test_a_plan_with_other_bytes_is_found_by_the_first_run(path) -> None:
     torch.export.save(exported(relu_engine()), path)
     path.write_bytes(path.read_bytes().replace(RELU_PLAN[-8:], b"whatever"))

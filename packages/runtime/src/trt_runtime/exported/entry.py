@@ -5,9 +5,11 @@ from __future__ import annotations
 import struct
 import zipfile
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
+from .. import _native
 from ..engine import Engine
 from .archive import TENSOR_STATE
 from .kept_errors import keeping_errors
@@ -31,11 +33,16 @@ def write_engine(archive: zipfile.ZipFile, name: str, engine: Engine) -> None:
     before = archive.start_dir + _LOCAL_HEADER_SIZE + len(name.encode()) + _ZIP64_EXTRA_SIZE
     padding = -(before + _PADDING.size) % _ALIGNMENT
     entry.extra = _PADDING.pack(b"FB", padding) + b"Z" * padding
-    plan = engine.script_object.serialized_engine_tensor()  # type: ignore[attr-defined]
-    pickled = _pickle(engine.script_object.serialize_metadata_only(), plan.numel())  # type: ignore[attr-defined]
+    plan = _native.engine_plan(
+        engine.script_object
+    ).tensor  # not `plan_tensor`, which counts as given away
+    pickled = _pickle(engine.serialize_metadata_only(), plan.numel())
     with archive.open(entry, "w", force_zip64=True) as file, keeping_errors(file) as kept:
         writer = torch._C.PyTorchFileWriter(kept)
-        writer.write_record("data/0", plan.untyped_storage(), plan.numel())
+        memory: Any = (
+            plan.untyped_storage()
+        )  # torch.save gives that too, whatever torch's types say
+        writer.write_record("data/0", memory, plan.numel())
         writer.write_record("data.pkl", pickled, len(pickled))
         writer.write_record("byteorder", b"little", 6)
         writer.write_end_of_file()

@@ -53,10 +53,9 @@ def load_program(
                 raise ValueError("what is no regular file")
             overlay = Overlay(descriptor, 0, status.st_size)
             with os.fdopen(descriptor, "rb", closefd=False) as file:
-                keys += _put_engines_aside(file, overlay)
-            source: Any = (
-                overlay if keys else path
-            )  # torch asks for an io.IOBase, but is typed for IO[bytes]
+                _put_engines_aside(file, overlay, keys)
+            # torch asks for an io.IOBase, but is typed for IO[bytes].
+            source: Any = overlay if keys else path
             return torch.export.load(source, extra_files=extra_files)
     except (OSError, TrtRuntimeError, MemoryError):
         raise
@@ -70,8 +69,8 @@ def load_program(
             del _held[key]
 
 
-def _put_engines_aside(file: BinaryIO, overlay: Overlay) -> list[str]:
-    """Make the engines of an archive, and have it refer to them; returns the keys by which it does.
+def _put_engines_aside(file: BinaryIO, overlay: Overlay, held: list[str]) -> None:
+    """Make the engines of an archive, and have it refer to them; `held` gets the keys by which it does.
 
     An archive or an engine that is not understood is left to torch, which loads it or says what is wrong with it.
     """
@@ -82,13 +81,15 @@ def _put_engines_aside(file: BinaryIO, overlay: Overlay) -> list[str]:
         found = {entry: stored_engine(file, archive, entry) for entry in sorted(entries)}
     except Exception as error:
         logger.debug("the plans are read, not mapped: %s", error)
-        return []
+        return
     keys: dict[str, str] = {}
     for entry, engine in found.items():
         if engine is not None:
             plan = _native.map_plan(file.fileno(), engine.offset, engine.size)
+            script_object = _native.restore_engine(engine.slots, plan)
             keys[entry] = secrets.token_hex(16)
-            _held[keys[entry]] = _native.restore_engine(engine.slots, plan)
+            _held[keys[entry]] = script_object
+            held.append(keys[entry])
     changed: dict[str, bytes | None] = {}
     for constants in programs:
         for name, entry in constants.objects().items():
@@ -100,7 +101,6 @@ def _put_engines_aside(file: BinaryIO, overlay: Overlay) -> list[str]:
     replace_entries(archive, changed)
     archive.close()
     overlay.seek(0)
-    return list(keys.values())
 
 
 class _StandIn:
