@@ -26,7 +26,7 @@ SIZES = {"i0d0": 7, "i0d1": 3, "i12d3": 10}
         ("i0d0 * i0d1 - i12d3", 11),
         ("min(i0d0, i0d1, 5)", 3),
         ("max(i0d0, 2 * i0d1)", 7),
-        ("max(4)", 4),
+        ("max(4, 3)", 4),
     ],
 )
 def test_values(text: str, value: int) -> None:
@@ -47,6 +47,7 @@ def test_a_static_dimension_is_itself() -> None:
         "__import__('os')",
         "abs(i0d0)",
         "min()",
+        "max(4)",
         "min(*i0d0)",
         "min(1, key=2)",
         "i0d0 if i0d0 else 1",

@@ -1,7 +1,8 @@
 """Shape expressions: integer arithmetic over input dimensions, read from text that nobody vouches for.
 
 The text comes out of a file, so nothing is evaluated that is not on the list below, and the size of
-what is, is bounded. See docs/engine-record.md, "Shape expressions".
+what is, is bounded. Grammar and limits: docs/engine-record.md, "Shape expressions"; cases that
+trt-export's reader shares: docs/contract/expressions.json.
 """
 
 from __future__ import annotations
@@ -139,4 +140,5 @@ def _compile(node: ast.expr, names: set[str], text: str, depth: int) -> Evaluate
             pick = _FUNCTIONS[function]
             parts = [_compile(arg, names, text, depth + 1) for arg in args]
             return lambda dims: reduce(pick, (part(dims) for part in parts))
-    raise _refuse(text, f"'{ast.unparse(node)[:40]}'")
+    # Not ast.unparse: it is recursive, and an operand may be nested deeper than it can go.
+    raise _refuse(text, f"{ast.get_source_segment(text.strip(), node)!r:.42}")

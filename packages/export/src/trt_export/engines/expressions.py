@@ -1,19 +1,24 @@
-"""Evaluation of the shape expressions in a record, without `eval`.
+"""Shape expressions in a record: checked and evaluated without `eval`.
 
-Grammar and limits: `docs/engine-record.md`. Values may be `int` or `torch.SymInt`, so the same text gives the
-shapes of real and of fake tensors.
+Grammar and limits: `docs/engine-record.md`; cases that trt-runtime's reader shares: `docs/contract/expressions.json`.
+Values may be `int` or `torch.SymInt`, so the same text gives the shapes of real and of fake tensors.
 """
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 
 from trt_export.errors import EngineRecordError
 
-_MAX_CHARACTERS = 1000
-_MAX_LEVELS = 50
+MAX_LENGTH = 1000
+MAX_LEVELS = 50
+# One token: a number, a name, a function or an operator. Python's grammar has more (`1_000`, `0x10`, comments, names
+# in other scripts that it takes for ASCII), and what only one of two readers accepts is no contract.
+_TOKENS = re.compile(r"(?:\s*(?:\d+|i\d+d\d+|min|max|//|\*(?!\*)|[-+%(),]))+\s*", re.ASCII)
+_NAME = re.compile(r"i(\d+)d(\d+)", re.ASCII)
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -24,7 +29,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 def evaluate(dim: int | str, sizes: Mapping[str, Any]) -> Any:
-    """The value of a dimension.
+    """Return the value of a dimension.
 
     Args:
         dim: a size, or an expression over the names in `sizes`.
@@ -45,44 +50,67 @@ def evaluate(dim: int | str, sizes: Mapping[str, Any]) -> Any:
         ) from error
 
 
+def names_in(text: str) -> frozenset[str]:
+    """Return the input dimensions that an expression reads.
+
+    Raises:
+        EngineRecordError: the text is no shape expression.
+    """
+    return frozenset(node.id for node in ast.walk(_parse(text)) if _is_dimension(node))
+
+
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> ast.expr:
-    if len(text) > _MAX_CHARACTERS:
-        raise EngineRecordError(
-            f"a shape expression has at most {_MAX_CHARACTERS} characters, this one has {len(text)}"
-        )
+    if len(text) > MAX_LENGTH:
+        raise _refuse(text, f"{len(text)} characters")
+    if not _TOKENS.fullmatch(text):
+        raise _refuse(text, "something else")
     try:
-        body = ast.parse(text, mode="eval").body
+        body = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise EngineRecordError(f"{text!r:.200} is not a shape expression: {error}") from error
-    _check(body, text, 0)
+        # Python's parser reports deep nesting as any of these, depending on its version.
+        raise _refuse(text, f"{type(error).__name__}: {error}") from error
+    _check(body, text)
     return body
 
 
-def _check(node: ast.expr, text: str, level: int) -> None:
-    if level > _MAX_LEVELS:
-        raise EngineRecordError(
-            f"the shape expression {text!r:.200} has more than {_MAX_LEVELS} levels"
-        )
-    children: list[ast.expr]
+def _check(expression: ast.expr, text: str) -> None:
+    """Check every node, without recursion: the depth of what was parsed is one of the things checked."""
+    level = [expression]
+    for _ in range(MAX_LEVELS):
+        level = [child for node in level for child in _operands(node, text)]
+        if not level:
+            return
+    raise _refuse(text, f"more than {MAX_LEVELS} levels")
+
+
+def _operands(node: ast.expr, text: str) -> Iterator[ast.expr]:
     match node:
-        case ast.Constant(value=int() as value) if not isinstance(value, bool):
-            children = []
-        case ast.Name():
-            children = []
+        case ast.Constant(value=int()):  # No text of the tokens above makes a bool.
+            pass
+        case ast.Name() if _is_dimension(node):
+            pass
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            children = [operand]
+            yield operand
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            children = [left, right]
-        case ast.Call(func=ast.Name(id="min" | "max"), args=[_, *_] as args, keywords=[]):
-            children = args
+            yield from (left, right)
+        case ast.Call(func=ast.Name(id="min" | "max"), args=[_, _, *_] as args, keywords=[]):
+            yield from args
         case _:
-            raise EngineRecordError(
-                f"the shape expression {text!r:.200} holds {ast.unparse(node)!r:.80}; allowed are integers,"
-                " names, + - * // %, min and max"
-            )
-    for child in children:
-        _check(child, text, level + 1)
+            raise _refuse(text, f"{ast.get_source_segment(text.strip(), node)!r:.60}")
+
+
+def _is_dimension(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and _NAME.fullmatch(node.id) is not None
+
+
+def _refuse(text: str, found: str) -> EngineRecordError:
+    shown = text if len(text) <= 80 else f"{text[:77]}..."
+    return EngineRecordError(
+        f"shape expression {shown!r}: expected integers, names like i0d1, + - * // %, min() and max() of two or more,"
+        f" and parentheses, at most {MAX_LENGTH} characters and {MAX_LEVELS} levels, found {found}; build the"
+        " engine again"
+    )
 
 
 def _value(node: ast.expr, sizes: Mapping[str, Any]) -> Any:

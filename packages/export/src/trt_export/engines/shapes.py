@@ -6,16 +6,15 @@ each symbol is solved for an input dimension, named `i<input>d<dim>`, and every 
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import reduce
-from itertools import accumulate
 from typing import Generic, Protocol, TypeGuard, TypeVar
 
 import sympy
 import torch
 from torch.utils._sympy.functions import CeilToInt, FloorDiv, IntTrueDiv, Max, Min, Mod, PythonMod
 
-MAX_LENGTH = 1000
-MAX_DEPTH = 50
+from trt_export.engines.expressions import names_in
+from trt_export.errors import EngineRecordError
+
 _MAX_POWER = 8  # powers are written as products
 
 T = TypeVar("T")
@@ -67,9 +66,16 @@ class _Build(Generic[T]):
         raise Inexpressible(f"{expression} is no integer arithmetic over input sizes")
 
     def fold(self, operator: str, arguments: Iterable[sympy.Expr]) -> T:
-        return reduce(
-            lambda left, right: self.algebra.apply(operator, left, right), map(self.of, arguments)
-        )
+        """Apply the operator to neighbours, pair by pair: n operands make log2(n) levels, of which a record has few.
+
+        All of them may be grouped so, except `//` and `%`, which have two.
+        """
+        parts = [self.of(argument) for argument in arguments]
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=False)
+            applied = [self.algebra.apply(operator, left, right) for left, right in pairs]
+            parts = applied + parts[2 * len(applied) :]
+        return parts[0]
 
 
 _OPERATORS: tuple[tuple[type | tuple[type, ...], str], ...] = (
@@ -171,10 +177,15 @@ class InputDimensions:
         if isinstance(solved, sympy.Integer):
             return int(solved)
         text = build(solved, _Text())
-        if len(text) > MAX_LENGTH or _depth(text) > MAX_DEPTH:
+        try:
+            names_in(text)
+        except EngineRecordError as error:
+            # Ours is trt-runtime's reader too (docs/contract/expressions.json): what it refuses is not written.
+            shown = str(solved)
             raise Inexpressible(
-                f"the size {solved} is too long an expression for the engine's record"
-            )
+                f"the size {shown if len(shown) <= 200 else f'{shown[:197]}...'} is too long an expression for the"
+                " engine's record"
+            ) from error
         return text
 
     def shape(self, tensor: torch.Tensor) -> tuple[int | str, ...]:
@@ -205,8 +216,3 @@ def size_of(size: torch.SymInt | int) -> sympy.Expr:
         size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
     )
     return expression
-
-
-def _depth(text: str) -> int:
-    steps = ((character == "(") - (character == ")") for character in text)
-    return max(accumulate(steps))
