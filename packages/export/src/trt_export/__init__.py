@@ -7,6 +7,8 @@
 What a name needs is imported when the name is first used: ExecuTorch and torch.onnx take seconds.
 """
 
+from trt_export import interrupts as _interrupts  # isort: skip  # noqa: F401 - handles Ctrl-C from here on
+
 from importlib import import_module
 from typing import TYPE_CHECKING
 

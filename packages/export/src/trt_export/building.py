@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from trt_export.errors import FileFormatError, TrtExportError, UsageError
 from trt_export.files.atomic import check_writable, write_files
-from trt_export.files.head import read_head
+from trt_export.files.head import check_readable, read_head
 from trt_export.files.pt2 import FOREIGN_CLASS, read_pt2
 from trt_export.files.pte import is_pte
 from trt_export.formats import Format
@@ -230,10 +230,7 @@ def load_program(path: Path) -> "ExportedProgram":
 
 def _check_files(order: BuildOrder) -> None:
     outputs = [path for path in (order.output, order.save_program, order.trace) if path is not None]
-    if not order.program.exists():
-        raise UsageError(f"there is no file {order.program}")
-    if order.program.is_dir():
-        raise UsageError(f"{order.program} is a directory; give a .pt2 file")
+    check_readable(order.program)
     resolved = [path.resolve() for path in (order.program, *outputs)]
     if len(set(resolved)) != len(resolved):
         raise UsageError(f"{order.program} and the files to write must be different files")

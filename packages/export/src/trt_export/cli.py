@@ -1,7 +1,6 @@
 """The command `trt-export`: build, info, doctor.
 
-What was asked for goes to stdout, everything else to stderr. Exit codes: 0 fine, 1 the answer is no (a file or
-program that cannot be used, something missing), 2 wrong usage.
+What was asked for goes to stdout, everything else to stderr. The exit codes are in `console.EXIT_CODES`.
 """
 
 import argparse
@@ -11,67 +10,34 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trt_export import __version__
-from trt_export.errors import (
-    FallbackWarning,
-    OutputFileError,
-    TrtExportError,
-    UnknownBuilderError,
-    UsageError,
-)
+from trt_export import __version__, console
+from trt_export.console import EXIT_CODES, EXIT_NO, printable, say
+from trt_export.errors import FallbackWarning
 from trt_export.formats import BACKENDS
-
-_EXIT_NO = 1
-_EXIT_USAGE = 2
-_EXIT_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (default: those of the process); returns the exit code."""
+    return console.run(lambda: _run_command(argv))
+
+
+def _run_command(argv: Sequence[str] | None) -> int:
     arguments = _parser().parse_args(argv)
-    try:
-        code: int = arguments.run(arguments)
-        sys.stdout.flush()
-        return code
-    except (UsageError, OutputFileError, UnknownBuilderError) as error:
-        print(f"trt-export: error: {error}", file=sys.stderr)
-        return _EXIT_USAGE
-    except TrtExportError as error:
-        print(f"trt-export: error: {error}", file=sys.stderr)
-        return _EXIT_NO
-    except KeyboardInterrupt:
-        print("trt-export: interrupted; no file was written", file=sys.stderr)
-        return _EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of stdout has gone; Python would complain once more when it closes it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _EXIT_NO
-    except OSError as error:
-        # A disk, a limit or a closed stream, met where no one could say more: never a traceback.
-        place = f" ({error.filename})" if error.filename else ""
-        _say(f"trt-export: error: the system refused: {error.strerror or error}{place}")
-        return _EXIT_NO
-
-
-def _say(text: str) -> None:
-    with suppress(OSError, ValueError):  # stderr may be the stream that failed
-        print(text, file=sys.stderr)
-    with suppress(OSError, ValueError):
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), 1
-        )  # else Python tries stdout once more when it ends
+    code: int = arguments.run(arguments)
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="trt-export",
         description="Compile PyTorch programs to engines and lower them to ExecuTorch .pte files.",
-        epilog="example: trt-export build model.pt2 -o model.pte && trt-export info model.pte",
+        epilog=f"example: trt-export build model.pt2 -o model.pte && trt-export info model.pte\n\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"trt-export {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -88,12 +54,20 @@ def _add_command(
         name,
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog=f"example: {example}",
+        epilog=f"example: {example}\n\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.set_defaults(run=run)
     command.add_argument("--json", action="store_true", help="write JSON to stdout")
     return command
+
+
+def _path(text: str) -> Path:
+    if not text:  # Path would make "." of it
+        raise argparse.ArgumentTypeError("expected the path of a file, found an empty one")
+    if "\0" in text:
+        raise argparse.ArgumentTypeError(f"expected the path of a file, found {text!r}")
+    return Path(text)
 
 
 def _add_build(commands: Any) -> None:
@@ -105,9 +79,9 @@ def _add_build(commands: Any) -> None:
         "trt-export build model.pt2 -o model.pte --builder tensorrt-rtx"
         " --compute-capability 8.9 --dynamic tokens.1=1:64:256",
     )
-    command.add_argument("program", type=Path, metavar="MODEL.pt2", help="the exported program")
+    command.add_argument("program", type=_path, metavar="MODEL.pt2", help="the exported program")
     command.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="MODEL.pte", help="the file to write"
+        "-o", "--output", type=_path, required=True, metavar="MODEL.pte", help="the file to write"
     )
     command.add_argument(
         "--builder",
@@ -130,7 +104,7 @@ def _add_build(commands: Any) -> None:
     )
     command.add_argument(
         "--save-program",
-        type=Path,
+        type=_path,
         metavar="OUT.pt2",
         help="also write the compiled program, which runs in PyTorch",
     )
@@ -147,7 +121,7 @@ def _add_build(commands: Any) -> None:
     )
     command.add_argument(
         "--trace",
-        type=Path,
+        type=_path,
         metavar="OUT.json",
         help="tell what each phase costs: as a table, and as a file for chrome://tracing or Perfetto",
     )
@@ -161,7 +135,7 @@ def _add_info(commands: Any) -> None:
         "tell what is in a .pte or .pt2, without loading an engine",
         "trt-export info model.pte --json",
     )
-    command.add_argument("file", type=Path, metavar="FILE", help="a .pte or .pt2")
+    command.add_argument("file", type=_path, metavar="FILE", help="a .pte or .pt2")
 
 
 def _add_doctor(commands: Any) -> None:
@@ -197,13 +171,15 @@ def _build(arguments: argparse.Namespace) -> int:
 
 def _info(arguments: argparse.Namespace) -> int:
     from trt_export.describing import info_lines
+    from trt_export.files.head import check_readable
     from trt_export.inspecting import info
 
+    check_readable(arguments.file)
     found = info(arguments.file)
     _write(arguments, asdict(found), info_lines(found))
     for problem in found.problems:
-        print(f"trt-export: error: {problem}", file=sys.stderr)
-    return _EXIT_NO if found.problems else 0
+        say(f"trt-export: error: {found.file}: {problem}")
+    return EXIT_NO if found.problems else 0
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
@@ -212,16 +188,11 @@ def _doctor(arguments: argparse.Namespace) -> int:
     with _quiet():
         report = examine()
     _write(arguments, asdict(report), report.lines())
-    return 0 if report.healthy else _EXIT_NO
+    return 0 if report.healthy else EXIT_NO
 
 
 def _write(arguments: argparse.Namespace, data: dict[str, Any], lines: Sequence[str]) -> None:
-    print(json.dumps(data, indent=2) if arguments.json else "\n".join(map(_printable, lines)))
-
-
-def _printable(line: str) -> str:
-    """Without control characters: names in a file must not steer the terminal that shows them."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in line)
+    print(json.dumps(data, indent=2) if arguments.json else "\n".join(map(printable, lines)))
 
 
 @contextmanager
@@ -240,7 +211,7 @@ def _quiet() -> Iterator[None]:
             message: Warning | str, category: type[Warning], *args: Any, **kwargs: Any
         ) -> None:
             if issubclass(category, FallbackWarning):
-                print(message, file=sys.stderr)
+                say(str(message))
             else:
                 show(message, category, *args, **kwargs)
 

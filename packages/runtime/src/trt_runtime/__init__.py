@@ -1,5 +1,7 @@
 """TensorRT (or ONNX Runtime) engines as PyTorch objects: hold, save, trace and run them."""
 
+from . import interrupts as _interrupts  # isort: skip  # noqa: F401 - handles Ctrl-C from here on
+
 from .errors import (
     DelegateNameTakenError,
     ExecutionError,

@@ -1,8 +1,6 @@
 """The command `trt-runtime`: run, check.
 
-What was asked for goes to stdout, everything else to stderr. Exit codes: 0 fine, 1 the answer is no (a program that is
-damaged, does not run here or failed, or refused its inputs), 2 wrong usage (also a file that is missing or cannot be
-read or written), 130 interrupted.
+What was asked for goes to stdout, everything else to stderr. The exit codes are in `console.EXIT_CODES`.
 """
 
 from __future__ import annotations
@@ -14,47 +12,31 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from . import __version__
+from . import __version__, console
 from .arrays import read_arrays, write_arrays
+from .console import EXIT_CODES, EXIT_NO, printable
 from .delegate.check import INVALID, CheckedDelegate, check
 from .delegate.program import load
 from .delegate.pte import check_regular
-from .errors import ProgramError, TrtRuntimeError, UsageError
+from .errors import ProgramError, UsageError
 from .files import check_output
-from .streams import give_streams
-
-_EXIT_NO = 1
-_EXIT_USAGE = 2
-_EXIT_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (default: those of the process); returns the exit code."""
-    give_streams()
+    return console.run(lambda: _run_command(argv))
+
+
+def _run_command(argv: Sequence[str] | None) -> int:
     arguments = _parser().parse_args(argv)
-    try:
-        with _quiet():
-            code: int = arguments.run(arguments)
-        sys.stdout.flush()
-        return code
-    except UsageError as error:
-        return _fail(str(error), _EXIT_USAGE)
-    except TrtRuntimeError as error:
-        return _fail(str(error), _EXIT_NO)
-    except KeyboardInterrupt:
-        return _fail("interrupted; no file was written", _EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of stdout has gone; Python would complain once more when it closes it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _EXIT_NO
-    except OSError as error:
-        place = f" ({error.filename})" if error.filename else ""
-        return _fail(f"the system refused: {error.strerror or error}{place}", _EXIT_NO)
+    with _quiet():
+        code: int = arguments.run(arguments)
+    return code
 
 
 @contextmanager
@@ -74,18 +56,13 @@ def _quiet() -> Iterator[None]:
             logging.disable(logging.NOTSET)
 
 
-def _fail(message: str, code: int) -> int:
-    text = "\n".join(map(_printable, message.split("\n")))
-    with suppress(OSError, ValueError):  # stderr may be the stream that failed
-        print(f"trt-runtime: error: {text}", file=sys.stderr)
-    return code
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="trt-runtime",
         description="Run ExecuTorch .pte files that hold engines.",
-        epilog="example: trt-runtime check model.pte && trt-runtime run model.pte --inputs in.npz",
+        epilog="example: trt-runtime check model.pte && trt-runtime run model.pte --inputs in.npz\n\n"
+        f"{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"trt-runtime {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -107,7 +84,8 @@ def _add_command(
         name,
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog=f"example: {example}",
+        epilog=f"example: {example}\n\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.set_defaults(run=run)
     command.add_argument("program", type=_path, metavar="MODEL.pte", help="the program")
@@ -215,7 +193,7 @@ def _check(arguments: argparse.Namespace) -> int:
         {"delegates": [asdict(delegate) for delegate in found]},
         lines or [f"{arguments.program}: no delegates; ExecuTorch's own kernels run it"],
     )
-    return _EXIT_NO if any(delegate.verdict == INVALID for delegate in found) else 0
+    return EXIT_NO if any(delegate.verdict == INVALID for delegate in found) else 0
 
 
 def _lines(index: int, delegate: CheckedDelegate) -> list[str]:
@@ -240,9 +218,4 @@ def _text(value: Any) -> str:
 
 
 def _write(arguments: argparse.Namespace, data: dict[str, Any], lines: Sequence[str]) -> None:
-    print(json.dumps(data, indent=2) if arguments.json else "\n".join(map(_printable, lines)))
-
-
-def _printable(line: str) -> str:
-    """Without control characters: names in a file must not steer the terminal that shows them."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in line)
+    print(json.dumps(data, indent=2) if arguments.json else "\n".join(map(printable, lines)))

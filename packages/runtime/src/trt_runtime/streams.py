@@ -7,13 +7,11 @@ import sys
 
 
 def give_streams() -> None:
-    """Give a process whose stdout or stderr is closed one that goes nowhere.
+    """Give a process whose stdin, stdout or stderr is closed one that goes nowhere.
 
-    ExecuTorch's bindings need both. The numbers 1 and 2 are taken too where they are free: a file that is opened
-    later must not get one of them, for native libraries write there.
+    ExecuTorch's bindings need `sys.stdout` and `sys.stderr`. The numbers 0 to 2 are taken where they are free: a file
+    that is opened later must not get one of them, for native libraries and child processes use them.
     """
-    if sys.stdout is not None and sys.stderr is not None:
-        return
     for number in (0, 1, 2):
         try:
             os.fstat(number)
