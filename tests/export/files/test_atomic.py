@@ -4,10 +4,12 @@ import os
 import resource
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
@@ -38,11 +40,80 @@ def test_who_has_the_old_file_open_goes_on_reading_it(tmp_path: Path) -> None:
         assert reader.read() == b"old"
 
 
-def test_the_rights_are_those_of_any_new_file(tmp_path: Path) -> None:
-    (tmp_path / "plain").write_bytes(b"")
-    write_files({tmp_path / "model.pte": content(b"x")})
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o027, 0o077])
+def test_the_rights_are_those_of_any_new_file(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        (tmp_path / "plain").write_bytes(b"")
+        write_files({tmp_path / "model.pte": content(b"x")})
+    finally:
+        os.umask(before)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == {0o666 & ~umask}
+
+
+def test_the_umask_of_the_process_is_never_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that other threads make meanwhile would get the rights of another umask."""
+    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail(f"os.umask({mask:o})"))
+    for _ in range(2):
+        write_files({tmp_path / "model.pte": content(b"x")})
+        check_writable(tmp_path / "model.pte")
+
+
+def test_threads_write_and_make_files_at_once_with_the_same_rights(tmp_path: Path) -> None:
+    def work(number: int) -> None:
+        for index in range(20):
+            write_files({tmp_path / f"{number}-{index}.pte": content(b"x")})
+            write_files({tmp_path / "one name for all": content(b"x" * 1000)})
+            (tmp_path / f"{number}-{index}.plain").write_bytes(b"")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
     modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     assert len(modes) == 1
+    assert len(list(tmp_path.iterdir())) == 8 * 20 * 2 + 1
+
+
+def test_a_file_that_only_its_owner_may_read_never_is_open_to_others(tmp_path: Path) -> None:
+    target = tmp_path / "model.pte"
+    target.write_bytes(b"old")
+    target.chmod(0o600)
+
+    def write(file: BinaryIO) -> None:
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+        assert modes == {0o600}
+        file.write(b"new")
+
+    write_files({target: write})
+    assert target.read_bytes() == b"new"
+
+
+def access_list(group: int) -> bytes:
+    """An ACL as Linux has it in an extended attribute: owner rw, user 12345 r, group, mask rw, others none."""
+    entries = [(1, 6, NO_ID), (2, 4, 12345), (4, group, NO_ID), (16, 6, NO_ID), (32, 0, NO_ID)]
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+NO_ID = 0xFFFFFFFF
+ACCESS, DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
+
+
+def test_the_access_list_is_that_of_the_directory_or_of_the_old_file(tmp_path: Path) -> None:
+    os.setxattr(tmp_path, DEFAULT, access_list(group=4))
+    plain, target = tmp_path / "plain", tmp_path / "model.pte"
+    plain.write_bytes(b"")
+    write_files({target: content(b"x")})
+    assert os.getxattr(target, ACCESS) == os.getxattr(plain, ACCESS)
+    os.setxattr(target, ACCESS, access_list(group=0))
+    write_files({target: content(b"y")})
+    assert os.getxattr(target, ACCESS) == access_list(group=0)
+    os.removexattr(target, ACCESS)
+    target.chmod(0o640)
+    write_files({target: content(b"z")})
+    assert ACCESS not in os.listxattr(target)
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
 
 
 def test_a_failing_writer_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 import os
 import stat
+import struct
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import torch
 
 from trt_runtime import arrays as arrays_module
 from trt_runtime.arrays import write_arrays
+from trt_runtime.files import check_output, write_file
 
 from .conftest import Outcome
 
@@ -57,6 +60,63 @@ def test_a_link_is_followed_and_rights_are_kept(
     assert link.is_symlink()
     assert content(target) == ["output_0"]
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o027, 0o077])
+def test_a_new_file_has_the_rights_of_any_new_file(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        (tmp_path / "plain").write_bytes(b"")
+        write_file(tmp_path / "written", lambda file: file.write(b"x"))
+    finally:
+        os.umask(before)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == {0o666 & ~umask}
+
+
+def test_the_umask_of_the_process_is_never_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that other threads make meanwhile would get the rights of another umask."""
+    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail(f"os.umask({mask:o})"))
+    path = tmp_path / "out"
+    for _ in range(2):
+        check_output(path, {})
+        write_file(path, lambda file: file.write(b"x"))
+
+
+def test_threads_write_files_at_once_with_the_same_rights(tmp_path: Path) -> None:
+    def work(number: int) -> None:
+        for index in range(20):
+            write_file(tmp_path / f"{number}-{index}", lambda file: file.write(b"x"))
+            write_file(tmp_path / "one name for all", lambda file: file.write(b"x" * 1000))
+            (tmp_path / f"{number}-{index}.plain").write_bytes(b"")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert len({stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}) == 1
+    assert len(list(tmp_path.iterdir())) == 8 * 20 * 2 + 1
+
+
+def test_the_access_list_is_that_of_the_folder_or_of_the_old_file(tmp_path: Path) -> None:
+    access, default = "system.posix_acl_access", "system.posix_acl_default"
+    no_id = 0xFFFFFFFF
+    # Owner rw, user 12345 r, group r, mask rw, others none.
+    entries = [(1, 6, no_id), (2, 4, 12345), (4, 4, no_id), (16, 6, no_id), (32, 0, no_id)]
+    listed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    os.setxattr(tmp_path, default, listed)
+    plain, path = tmp_path / "plain", tmp_path / "out"
+    plain.write_bytes(b"")
+    write_file(path, lambda file: file.write(b"x"))
+    assert os.getxattr(path, access) == os.getxattr(plain, access)
+    os.setxattr(path, access, listed)
+    write_file(path, lambda file: file.write(b"y"))
+    assert os.getxattr(path, access) == listed
+    os.removexattr(path, access)
+    path.chmod(0o640)
+    write_file(path, lambda file: file.write(b"z"))
+    assert access not in os.listxattr(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
 def test_a_read_only_file_is_refused(run: Callable[..., Outcome], tmp_path: Path) -> None:

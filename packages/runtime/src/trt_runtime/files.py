@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +14,10 @@ from typing import BinaryIO
 from .errors import UsageError
 
 _PREFIX, _SUFFIX = ".trt-runtime-", ".part"
+# By whether there is an old file: its rights, which are copied once all is written, may allow less than those of a
+# new file.
+_CREATION_MODE = {False: 0o666, True: 0o600}
+_ACL = "system.posix_acl_access"
 
 
 def check_output(path: Path, taken: Mapping[str, Path]) -> None:
@@ -51,15 +55,15 @@ def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
     name = None
     try:
         _check_replaceable(target)
-        descriptor, name = _temporary(target.parent)
+        descriptor, name = _temporary(target.parent, _CREATION_MODE[target.exists()])
         with os.fdopen(descriptor, "w+b") as file:
             write(file)
-            os.fchmod(file.fileno(), _rights(target))
-        Path(name).replace(target)
+            _copy_rights(target, file.fileno())
+        name.replace(target)
     except BaseException as error:
         if name is not None:
             with suppress(OSError):
-                Path(name).unlink(missing_ok=True)
+                name.unlink(missing_ok=True)
         if isinstance(error, OSError):  # the name of a temporary file means nothing to anyone
             raise OSError(
                 error.errno, f"{error.strerror or error}; nothing was written", str(path)
@@ -91,9 +95,9 @@ def _check_place(path: Path, target: Path) -> None:
             f"--output: expected a file that can be written, found {_shown(path)}, which is read-only; allow "
             "it with chmod u+w, or name another file"
         )
-    descriptor, name = _temporary(target.parent)
+    descriptor, name = _temporary(target.parent, _CREATION_MODE[True])
     os.close(descriptor)
-    Path(name).unlink()
+    name.unlink()
 
 
 def _check_replaceable(target: Path) -> None:
@@ -110,18 +114,29 @@ def _check_replaceable(target: Path) -> None:
         raise PermissionError(errno.EACCES, "The file is read-only")
 
 
-def _temporary(folder: Path) -> tuple[int, str]:
-    # Short whatever the file is called: a file system limits the length of names.
-    return tempfile.mkstemp(prefix=_PREFIX, suffix=_SUFFIX, dir=folder)
+def _temporary(folder: Path, mode: int) -> tuple[int, Path]:
+    """Create a temporary file; the kernel applies umask, default ACL and setgid bit of the folder to its mode."""
+    while True:
+        # Short whatever the file is called: a file system limits the length of names.
+        name = folder / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
+        with suppress(FileExistsError):
+            return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), name
 
 
-def _rights(target: Path) -> int:
-    """Those of the old file, or those of any new one: a temporary file is its owner's alone."""
-    with suppress(FileNotFoundError):
-        return stat.S_IMODE(target.stat().st_mode)
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+def _copy_rights(target: Path, descriptor: int) -> None:
+    """Give a temporary file the rights, with the ACL, of the file that it replaces; those of a new file stay."""
+    try:
+        rights = stat.S_IMODE(target.stat().st_mode)
+    except FileNotFoundError:
+        return
+    try:
+        access = os.getxattr(target, _ACL)
+    except OSError:  # it has none, or the file system knows none
+        with suppress(OSError):
+            os.removexattr(descriptor, _ACL)  # the folder's default
+    else:
+        os.setxattr(descriptor, _ACL, access)
+    os.fchmod(descriptor, rights)
 
 
 def _refused(path: Path, error: OSError | ValueError) -> UsageError:

@@ -2,8 +2,8 @@
 
 import contextlib
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -78,31 +78,50 @@ def check_writable(path: Path) -> None:
         raise OutputFileError(f"cannot write {path}: {error.strerror or error}") from error
     try:
         # With the name that the real one will have: it is longer than the file's own.
-        descriptor, name = _temporary(target)
+        descriptor, name = _temporary(target, 0o600)
         os.close(descriptor)
-        os.unlink(name)
+        name.unlink()
     except OSError as error:
         raise OutputFileError(
             f"cannot write into {path.parent}: {error.strerror or error}"
         ) from error
 
 
-def _temporary(path: Path) -> tuple[int, str]:
-    return tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+def _temporary(path: Path, mode: int) -> tuple[int, Path]:
+    """Create a temporary file; the kernel applies umask, default ACL and setgid bit of the directory to its mode."""
+    while True:
+        name = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        with contextlib.suppress(FileExistsError):
+            return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), name
 
 
 def _open(path: Path) -> tuple[Path, BinaryIO]:
-    descriptor, name = _temporary(path)
-    # Only its owner may read a temporary file of tempfile's; the result keeps the rights of the old file, or gets
-    # those of any new one.
-    if path.exists():
-        rights = stat.S_IMODE(path.stat().st_mode)
+    if not path.exists():
+        descriptor, name = _temporary(path, 0o666)
+        return name, open(descriptor, "w+b")
+    descriptor, name = _temporary(path, 0o600)  # the old file's rights may allow no more
+    try:
+        _copy_rights(path, descriptor)
+    except OSError:
+        os.close(descriptor)
+        name.unlink(missing_ok=True)
+        raise
+    return name, open(descriptor, "w+b")
+
+
+_ACL = "system.posix_acl_access"
+
+
+def _copy_rights(path: Path, descriptor: int) -> None:
+    """Give a temporary file the rights, with the ACL, of the file that it replaces."""
+    try:
+        access = os.getxattr(path, _ACL)
+    except (OSError, AttributeError):  # it has none, or the system knows none
+        with contextlib.suppress(OSError, AttributeError):
+            os.removexattr(descriptor, _ACL)  # the directory's default
     else:
-        umask = os.umask(0)
-        os.umask(umask)
-        rights = 0o666 & ~umask
-    os.fchmod(descriptor, rights)
-    return Path(name), open(descriptor, "w+b")
+        os.setxattr(descriptor, _ACL, access)
+    os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))
 
 
 def _sync_directory(directory: Path) -> None:
