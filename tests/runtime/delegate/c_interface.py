@@ -9,12 +9,13 @@ from typing import Any
 
 from torch import Tensor
 
-import trt_runtime
+from trt_runtime import _native
 
 from .programs import NUMBERS
 
 OK, INCOMPATIBLE, INVALID_ARGUMENT, BUSY, FAILED = range(5)
-LIBRARY = ctypes.CDLL(str(Path(trt_runtime.__file__).with_name("libtrt_runtime.so")))
+# Beside the extension module, which an editable install has in another folder than the Python files.
+LIBRARY = ctypes.CDLL(str(Path(_native.__file__).with_name("libtrt_runtime.so")))
 MESSAGE_SIZE = 2048
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from executorch_noise import expect_noise
 from lowering import MORE_WARNINGS
-from trt_runtime.delegate import engine
+from trt_runtime.delegate import shared_executors
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -18,4 +18,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _no_engine_is_open() -> None:
     """Executors are shared by the digest of their plan: one that is left open falsifies what others count."""
     gc.collect()
-    assert not engine._open, "the tests before this module left an engine open"
+    assert not shared_executors._open, "the tests before this module left an engine open"

@@ -42,13 +42,13 @@ def test_what_is_no_error_leaves_a_first_run_as_it_is(
 ) -> None:
     program = trt_runtime.load(scaling_pte(tmp_path / "model.pte", 23))
     with monkeypatch.context() as patch:
-        patch.setattr("trt_runtime.delegate.engine._shared_executor", interrupt)
+        patch.setattr("trt_runtime.delegate.engine.share_executor", interrupt)
         with pytest.raises(KeyboardInterrupt):
             program.run([X])
     assert torch.equal(program.run([X])[0], 23 * X)
 
 
-def interrupt(*_: object) -> None:
+def interrupt(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 

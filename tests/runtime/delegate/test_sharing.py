@@ -10,7 +10,7 @@ import torch
 
 import trt_runtime
 from trt_runtime import PlanError
-from trt_runtime.delegate import engine as engines
+from trt_runtime.delegate import shared_executors
 
 from ..building import binding, model, plan_of, record_of
 from .programs import opened, payload_of, raw, scaling_pte
@@ -31,7 +31,7 @@ def test_two_loads_of_one_plan_share_its_executor(tmp_path: Path, counted) -> No
 def test_an_executor_is_gone_with_the_last_program_that_uses_it(tmp_path: Path, counted) -> None:
     path = scaling_pte(tmp_path / "model.pte", 5)
     x = torch.randn(2, 8)
-    before = set(map(id, engines._open.values()))
+    before = set(map(id, shared_executors._open.values()))
     first, second = trt_runtime.load(path), trt_runtime.load(path)
     first.run([x])
     second.run([x])
@@ -43,7 +43,7 @@ def test_an_executor_is_gone_with_the_last_program_that_uses_it(tmp_path: Path, 
     assert "executor_loads" not in grown
     del second
     gc.collect()
-    assert set(map(id, engines._open.values())) == before
+    assert set(map(id, shared_executors._open.values())) == before
     with counted() as grown:
         trt_runtime.load(path).run([x])
     assert grown["executor_loads"] == 1

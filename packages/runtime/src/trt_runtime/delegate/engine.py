@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -16,12 +14,12 @@ import torch
 from .. import _native
 from ..checking import ShapeChecker
 from ..errors import InputError
-from ..executors.base import Executor, open_executor, verify_plan
 from ..executors.bound import Bound
 from ..executors.memory import Region, copy
-from ..info import DTYPES, EngineInfo
+from ..info import DTYPES
 from .dtypes import ENGINE_DTYPES
 from .payload import info_from_payload
+from .shared_executors import share_executor
 
 # An argument as the native delegate has it: address, number of its dtype, sizes.
 RawTensor = tuple[int, int, Sequence[int]]
@@ -49,7 +47,11 @@ class DelegateEngine:
         # have the name of an input.)
         self._inputs = [found.inputs.index(binding.name) for binding in self._info.inputs]
         self._outputs = [found.outputs.index(binding.name) for binding in self._info.outputs]
-        self._executor = _shared_executor(self._info, plan)
+        verify = _verify.get()
+        if verify is None:
+            verify = memoryview(plan).nbytes < VERIFIED_SIZE
+        self._shared = share_executor(self._info, plan, verify=verify)
+        self._executor = self._shared.executor
 
     def output_sizes(self, inputs: Sequence[RawTensor]) -> list[list[int]]:
         """Return the sizes of each output of the delegate; raises InputError."""
@@ -135,40 +137,6 @@ def verifying(verify: bool | None) -> Iterator[None]:
         yield
     finally:
         _verify.reset(token)
-
-
-_open: weakref.WeakValueDictionary[Hashable, Executor] = weakref.WeakValueDictionary()
-_verified: weakref.WeakSet[Executor] = weakref.WeakSet()
-_opening = threading.RLock()  # a signal handler may load a program while its thread does
-
-
-def _shared_executor(info: EngineInfo, plan: _native.Plan) -> Executor:
-    """Return the executor of the plan with this digest; a plan is verified once, if it is to be.
-
-    An executor is made for the bindings of one record, which it compares with the plan: another record of the
-    same plan has one of its own.
-    """
-    assert info.plan is not None  # checked by info_from_payload
-    key = (
-        (info.plan.format, info.plan.sha256),
-        (info.device, info.resource_allocation_strategy),
-        tuple((binding.name, binding.dtype, len(binding.shape)) for binding in info.inputs),
-        tuple((binding.name, binding.dtype, len(binding.shape)) for binding in info.outputs),
-    )
-    verify = _verify.get()
-    if verify is None:
-        verify = info.plan.size < VERIFIED_SIZE
-    with _opening:
-        executor = _open.get(key)
-        if verify and executor not in _verified:
-            verify_plan(info, plan)
-        if executor is None:
-            executor = open_executor(info, plan)
-            _native.count_executor_load()
-            _open[key] = executor
-        if verify:
-            _verified.add(executor)
-        return executor
 
 
 def _region(tensor: RawTensor) -> Region:
