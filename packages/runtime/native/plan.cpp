@@ -30,6 +30,15 @@ constexpr std::array<Magic, 3> kMagics = {{
 constexpr std::size_t kHeaderSize = 64;
 constexpr std::size_t kPayloadAlignment = 64;
 constexpr std::uint64_t kVersion = 1;
+constexpr std::size_t kReserved = 56;
+// Of the provenance in bytes: a header that claims more is damaged, and its zeros need not be read.
+constexpr std::uint64_t kMaxProvenance = 1U << 20U;
+constexpr std::uint64_t kMaxOffset = kMaxProvenance + 256;
+
+bool is_zero(const std::span<const std::byte> bytes) {
+    return std::all_of(bytes.begin(), bytes.end(),
+                       [](const std::byte byte) { return byte == std::byte{0}; });
+}
 
 // Printable ASCII as it is, anything else as \xNN: a magic in a message must not garble a terminal.
 std::string printable(const std::span<const std::byte> bytes) {
@@ -110,6 +119,18 @@ Plan::Plan(const std::byte* const data, const std::size_t size, std::shared_ptr<
     TRT_RUNTIME_CHECK(PlanError, payload_size == size - payload_offset,
                       "onnxruntime plan: expected a payload of ", payload_size,
                       " bytes that ends the plan, found ", size - payload_offset, " bytes", kMend);
+    TRT_RUNTIME_CHECK(PlanError, provenance_size <= kMaxProvenance && payload_offset <= kMaxOffset,
+                      "onnxruntime plan: expected a provenance of at most ", kMaxProvenance,
+                      " bytes and a payload within ", kMaxOffset, ", found ", provenance_size,
+                      " bytes and offset ", payload_offset, kMend);
+    const std::uint64_t provenance_end = kHeaderSize + provenance_size;
+    TRT_RUNTIME_CHECK(
+        PlanError,
+        is_zero(bytes_.subspan(kReserved, kHeaderSize - kReserved)) &&
+            is_zero(bytes_.subspan(provenance_end, payload_offset - provenance_end)),
+        "onnxruntime plan: expected zeros at the end of the header and up to the payload, found "
+        "others",
+        kMend);
     payload_ = bytes_.subspan(payload_offset, payload_size);
     payload_sha256_ = bytes_.subspan(24, 32);
 }

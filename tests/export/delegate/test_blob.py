@@ -182,7 +182,8 @@ def test_any_metadata_survives(
 ) -> None:
     metadata = BlobMetadata(
         tuple(
-            BlobBinding(name, "int8", tuple(shape), is_input) for name, shape, is_input in bindings
+            BlobBinding(name, "int8", tuple(shape), is_input)
+            for name, shape, is_input in sorted(bindings, key=lambda entry: not entry[2])
         ),
         serialized_metadata=text,
         target_platform=text[::-1],

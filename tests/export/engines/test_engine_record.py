@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import hashlib
 import json
 from collections.abc import Sequence
 
@@ -32,9 +33,20 @@ from trt_export.errors import (
 
 METADATA = {
     "schema": 1,
-    "plan": {"format": "tensorrt-rtx", "size": 200},
+    "plan": {
+        "format": "tensorrt-rtx",
+        "size": 200,
+        "sha256": hashlib.sha256(rtx_plan()).hexdigest(),
+    },
     "inputs": [
-        {"name": "a", "dtype": "float16", "shape": ["i0d0", 3], "min": [1, 3], "max": [9, 3]}
+        {
+            "name": "a",
+            "dtype": "float16",
+            "shape": ["i0d0", 3],
+            "min": [1, 3],
+            "opt": [4, 3],
+            "max": [9, 3],
+        }
     ],
     "outputs": [{"name": "b", "dtype": "bool", "shape": ["i0d0 * 2"]}],
     "provenance": {"builder": "x"},
@@ -85,7 +97,7 @@ def test_every_slot_is_read() -> None:
     assert found.provenance == {"builder": "x"}
     (taken,), (given_,) = found.inputs, found.outputs
     assert (taken.name, taken.dtype, taken.shape) == ("a", "float16", ("i0d0", 3))
-    assert (taken.minimum, taken.optimum, taken.maximum) == ((1, 3), None, (9, 3))
+    assert (taken.minimum, taken.optimum, taken.maximum) == ((1, 3), (4, 3), (9, 3))
     assert (given_.name, given_.dtype, given_.shape) == ("b", "bool", ("i0d0 * 2",))
 
 

@@ -13,7 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trt_export.errors import CorruptPlanError, TruncatedPlanError, UnknownPlanFormatError
+from trt_export.errors import (
+    CorruptPlanError,
+    PlanError,
+    TruncatedPlanError,
+    UnknownPlanFormatError,
+)
+from trt_export.json_text import load_json
 
 PlanSource = bytes | bytearray | memoryview | str | os.PathLike[str]
 
@@ -25,9 +31,10 @@ _ORTP = struct.Struct(
 _ORTP_VERSION = 1
 _ALIGNMENT = 64
 _MAX_PROVENANCE = 1 << 20  # a header that claims more is damaged; ours are a few hundred bytes
+_MAX_OFFSET = _MAX_PROVENANCE + 256
 
 # As seen in plans of TensorRT 10.13 to 11 and TensorRT-RTX 1.7: four version bytes; RTX adds a size and a mask.
-HEADER_BYTES = _MAX_PROVENANCE + 256  # no header of any format is longer
+HEADER_BYTES = _MAX_OFFSET  # no header of any format is longer
 _NVIDIA_VERSION = slice(24, 28)
 _RTX_SIZE = struct.Struct("<Q")
 _RTX_SIZE_OFFSET = 16
@@ -57,8 +64,16 @@ class PlanHeader:
 
 
 def write_onnxruntime_plan(chunks: Sequence[memoryview], provenance: Mapping[str, Any]) -> bytes:
-    """Put the `ortp` header before one ONNX model, given as consecutive byte chunks; the only copy is the result."""
-    text = json.dumps(dict(provenance), sort_keys=True).encode()
+    """Put the `ortp` header before one ONNX model, given as consecutive byte chunks; the only copy is the result.
+
+    Raises:
+        PlanError: the provenance is larger than readers take.
+    """
+    text = json.dumps(dict(provenance), sort_keys=True, allow_nan=False).encode()
+    if len(text) > _MAX_PROVENANCE:
+        raise PlanError(
+            f"expected a provenance of at most {_MAX_PROVENANCE} bytes, found {len(text)}; say less of the builder"
+        )
     offset = _payload_offset(len(text))
     size = sum(chunk.nbytes for chunk in chunks)
     digest = hashlib.sha256()
@@ -158,6 +173,7 @@ def _read_ortp(view: memoryview, size: int) -> PlanHeader:
     if (
         provenance_size > _MAX_PROVENANCE
         or offset < _payload_offset(provenance_size)
+        or offset > _MAX_OFFSET
         or offset % _ALIGNMENT
     ):
         raise CorruptPlanError(
@@ -174,7 +190,7 @@ def _read_ortp(view: memoryview, size: int) -> PlanHeader:
             "the onnxruntime plan is damaged: bytes of its header that must be zero are not"
         )
     try:
-        provenance = json.loads(bytes(view[_ORTP.size : _ORTP.size + provenance_size]))
+        provenance = load_json(bytes(view[_ORTP.size : _ORTP.size + provenance_size]))
     except ValueError as error:
         raise CorruptPlanError(
             f"the provenance in the onnxruntime plan is no JSON text: {error}"

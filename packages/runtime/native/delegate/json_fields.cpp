@@ -63,8 +63,13 @@ std::string shown(const Json& value) {
 }
 
 Json parse_json(const std::span<const std::byte> bytes) {
+    // The parser takes a NUL for the end and passes over a byte order mark; other readers do not.
+    const std::string_view json = as_text(bytes);
+    if (json.find('\0') != std::string_view::npos || json.starts_with("\xef\xbb\xbf")) {
+        refuse("expected metadata in JSON, found a NUL or a byte order mark in it");
+    }
     try {
-        return Json::parse(as_text(bytes));
+        return Json::parse(json);
     } catch (const Json::exception& error) {
         constexpr std::size_t kMaxReason = 200;
         refuse("expected metadata in JSON, found something else (",

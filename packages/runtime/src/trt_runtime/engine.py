@@ -14,6 +14,7 @@ from . import _native
 from .buffers import hold, map_file
 from .errors import RecordError
 from .info import EngineInfo, PlanInfo
+from .json_text import is_text
 from .record import fields_from_info, info_from_fields
 
 _Buffer = Any  # bytes, bytearray, memoryview, mmap, numpy array: whatever has the buffer protocol
@@ -77,6 +78,12 @@ class Engine:
                 "engine record: expected the plan in the engine slot, found None: a record without its "
                 "plan is no engine; use serialize(), or Engine.from_plan with the plan and the info"
             )
+        for index, slot in enumerate(slots):
+            if not isinstance(slot, str) or not is_text(slot):
+                raise RecordError(
+                    f"engine record: expected strings of whole characters, found {slot!r:.80} at index "
+                    f"{index}; the record is damaged, make it again"
+                )
         return cls(_native.deserialize_engine(list(slots)))
 
     @property

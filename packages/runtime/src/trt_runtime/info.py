@@ -185,9 +185,20 @@ class EngineInfo:
                 message names the binding, what was expected and what was found.
 
         """
-        fields = Fields(mapping, "record")
+        try:
+            info = cls._read(Fields(mapping, "record"))
+        except RecursionError:
+            raise RecordError(
+                "record: expected values that JSON can hold, found ones nested too deeply; see "
+                "docs/engine-record.md"
+            ) from None
+        _check(info)
+        return info
+
+    @classmethod
+    def _read(cls, fields: Fields) -> EngineInfo:
         plan = fields.raw("plan")
-        info = cls(
+        return cls(
             name=fields.get("name", str),
             device=fields.get("device", str),
             inputs=tuple(
@@ -212,8 +223,6 @@ class EngineInfo:
             ),
             extra=copy.deepcopy(fields.rest()),
         )
-        _check(info)
-        return info
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the record as `from_mapping` and `Engine.from_plan` take it, as JSON-able values."""

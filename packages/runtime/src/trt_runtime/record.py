@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from .errors import PlanError, RecordError
 from .info import EngineInfo
+from .json_text import dump_json, load_json
 
 _SCHEMA = 1
 _CPU = "-1%0%0%-1%cpu"
@@ -32,7 +32,8 @@ def fields_from_info(info: EngineInfo) -> dict[str, Any]:
     fields["inputs"] = [binding.name for binding in info.inputs]
     fields["outputs"] = [binding.name for binding in info.outputs]
     try:
-        fields["metadata"] = json.dumps({"schema": _SCHEMA, **mapping}, allow_nan=False)
+        dump_json(fields)  # Texts have slots of their own, and must be whole characters there too.
+        fields["metadata"] = dump_json({"schema": _SCHEMA, **mapping})
     except (TypeError, ValueError) as error:
         raise RecordError(f"record: expected values that JSON can hold, found: {error}") from None
     return fields
@@ -80,8 +81,8 @@ def check_plan(info: EngineInfo, format: str, size: int) -> None:
 def read_metadata(text: str) -> dict[str, Any]:
     """Read the JSON of a record; raises RecordError."""
     try:
-        metadata = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        metadata = load_json(text)
+    except ValueError as error:
         raise RecordError(
             f"record: metadata: expected JSON (schema {_SCHEMA}), found {text[:40]!r} ({error}); the "
             "engine was not made by trt-runtime, or the record is damaged: build it again with trt-export"

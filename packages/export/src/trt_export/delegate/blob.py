@@ -18,9 +18,14 @@ import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-from trt_export.errors import BlobError
+from trt_export.engines.mapping import record_of_mapping
+from trt_export.engines.metadata import metadata_object
+from trt_export.engines.record import EngineRecord
+from trt_export.errors import BlobError, EngineRecordError
+from trt_export.json_text import load_json
 
 BACKEND_ID = "TensorRTBackend"
 HEADER = struct.Struct("<4sIIIQ8s")
@@ -28,6 +33,9 @@ MAGIC = b"TR01"
 MAGIC_ALIASED = b"TR02"
 ALIGNMENT = 16
 _RESERVED = b"\x01" + bytes(7)
+# What trt-runtime takes: ExecuTorch's tensors have no more dimensions, a record no larger number of a GPU.
+_MAX_RANK = 16
+_MAX_DEVICE = 9999
 
 
 @dataclass(frozen=True)
@@ -160,12 +168,18 @@ def parse_metadata(text: bytes | memoryview, magic: bytes) -> BlobMetadata:
             contradicts the magic.
     """
     try:
-        data = json.loads(bytes(text).decode())
-    except (ValueError, RecursionError) as error:
+        data = load_json(bytes(text))
+    except ValueError as error:
         raise BlobError(f"the blob's metadata is not JSON: {error}") from error
     if not isinstance(data, dict):
         raise BlobError(f"the blob's metadata must be an object, found {type(data).__name__}")
     bindings = tuple(_binding(entry) for entry in _list(data, "io_bindings"))
+    for before, after in pairwise(bindings):
+        if after.is_input and not before.is_input:
+            raise BlobError(
+                f"expected all inputs before the outputs in a blob, found input {after.name!r} behind output"
+                f" {before.name!r}"
+            )
     # Writers in the field add an empty list to TR01; absent and empty say the same.
     aliases = tuple(_alias(entry, bindings) for entry in _list(data, "aliased_io", []))
     if bool(aliases) != (magic == MAGIC_ALIASED):
@@ -173,11 +187,16 @@ def parse_metadata(text: bytes | memoryview, magic: bytes) -> BlobMetadata:
             f"a blob with magic {magic!r} must {'' if not aliases else 'not '}have aliased_io, "
             f"found {len(aliases)}"
         )
+    device_id = _field(data, "device_id", int, 0)
+    if not -1 <= device_id <= _MAX_DEVICE:
+        raise BlobError(
+            f"expected -1 or the number of a GPU as a blob's device_id, found {device_id:.10g}"
+        )
     return BlobMetadata(
         io_bindings=bindings,
         aliased_io=aliases,
         hardware_compatible=_field(data, "hardware_compatible", bool, False),
-        device_id=_field(data, "device_id", int, 0),
+        device_id=device_id,
         serialized_metadata=_field(data, "serialized_metadata", str, ""),
         target_platform=_field(data, "target_platform", str, ""),
     )
@@ -195,17 +214,49 @@ def parse_blob(blob: bytes | memoryview) -> tuple[BlobMetadata, memoryview]:
     return parse_metadata(text, header.magic), view[header.engine_offset :]
 
 
+def inline_record(metadata: BlobMetadata) -> EngineRecord:
+    """Return the record of one of our own engines in a blob, which has no field for the engine's name.
+
+    Raises:
+        EngineRecordError: the record is no good, or not that of the blob's bindings.
+    """
+    own = metadata_object(metadata.serialized_metadata, "delegate")
+    record = record_of_mapping(
+        {
+            **own,
+            "name": "delegate",
+            "device": "cpu" if metadata.device_id < 0 else f"cuda:{metadata.device_id}",
+            "aliased_io": [vars(alias) for alias in metadata.aliased_io],
+            "hardware_compatible": metadata.hardware_compatible,
+            "target_platform": metadata.target_platform,
+        }
+    )
+    for is_input, bindings in ((True, record.inputs), (False, record.outputs)):
+        expected = sorted((b.name, b.dtype) for b in bindings)
+        found = sorted((b.name, b.dtype) for b in metadata.io_bindings if b.is_input is is_input)
+        if found != expected:
+            raise EngineRecordError(
+                f"expected the {'in' if is_input else 'out'}puts {expected} of the record, found {found} in the blob;"
+                " lower the program again"
+            )
+    if not record.plan:
+        raise EngineRecordError(
+            "the record in a blob does not say which plan is its own; lower the program again"
+        )
+    return record
+
+
 def _binding(entry: object) -> BlobBinding:
     if not isinstance(entry, dict):
         raise BlobError(f"a binding in a blob must be an object, found {entry!r:.80}")
-    dims = _list(entry, "shape", [])
-    shape = tuple(dim for dim in dims if type(dim) is int and dim >= -1)
-    if len(shape) != len(dims):
-        raise BlobError(f"a shape in a blob holds sizes or -1, found {dims!r:.80}")
-    name = _field(entry, "name", str)
-    return BlobBinding(
-        name, _field(entry, "dtype", str, ""), shape, _field(entry, "is_input", bool)
-    )
+    name, is_input = _field(entry, "name", str), _field(entry, "is_input", bool)
+    dims = _list(entry, "shape")
+    shape = tuple(dim for dim in dims if type(dim) is int and -1 <= dim < 2**63)
+    if len(shape) != len(dims) or len(dims) > _MAX_RANK:
+        raise BlobError(
+            f"a shape in a blob holds at most {_MAX_RANK} sizes or -1, found {dims!r:.80}"
+        )
+    return BlobBinding(name, _field(entry, "dtype", str), shape, is_input)
 
 
 def _alias(entry: object, bindings: Sequence[BlobBinding]) -> BlobAlias:

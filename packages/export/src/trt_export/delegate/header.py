@@ -25,6 +25,7 @@ from trt_export.engines.metadata import Binding
 from trt_export.engines.record import EngineRecord
 from trt_export.errors import BlobError
 from trt_export.formats import key_of
+from trt_export.json_text import load_json
 
 HEADER = struct.Struct("<4sHHIIQ32s8x")
 MAGIC = b"TRTN"
@@ -93,8 +94,8 @@ def parse_payload(payload: bytes | memoryview) -> DelegateHeader:
             f" {metadata_size} bytes at byte {header_size}: it is cut off or damaged"
         )
     try:
-        data = json.loads(bytes(payload[header_size:]).decode())
-    except (ValueError, RecursionError) as error:
+        data = load_json(bytes(payload[header_size:]))
+    except ValueError as error:
         raise BlobError(f"the metadata of a delegate is not JSON: {error}") from error
     record = record_of_mapping(_field(data, "record", dict))
     return DelegateHeader(
@@ -106,11 +107,26 @@ def parse_payload(payload: bytes | memoryview) -> DelegateHeader:
     )
 
 
+def check_reference(header: DelegateHeader) -> None:
+    """Check that the plan that a payload refers to is that of its record.
+
+    Raises:
+        BlobError: it is another one, or the record names none.
+    """
+    described = (header.record.plan.get("size"), header.record.plan.get("sha256"))
+    if described != (header.plan_size, header.plan_sha256):
+        raise BlobError(
+            f"expected the plan of the record, {described[0]} bytes with the sha256 {described[1]}, found a reference"
+            f" to one of {header.plan_size} bytes with {header.plan_sha256}: it is damaged; lower the program again"
+        )
+
+
 def _ordered(
     bindings: Sequence[Binding], names: Sequence[object], side: str
 ) -> tuple[Binding, ...]:
     known = {binding.name: binding for binding in bindings}
-    if len(names) != len(known) or not all(name in known for name in map(str, names)):
+    # A name twice is one too few of the others; a number is no name.
+    if not all(isinstance(name, str) for name in names) or sorted(map(str, names)) != sorted(known):
         raise BlobError(
             f"the {side} of a delegate must be those of its record, {list(known)}, found {names!r:.80}"
         )

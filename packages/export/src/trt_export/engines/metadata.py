@@ -3,34 +3,31 @@
 Schema 1 of `docs/engine-record.md`. Keys that are not known are left alone: fields are only added.
 """
 
-import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trt_export.engines.binding import Binding
+from trt_export.engines.rules import SEPARATORS, check_bindings
 from trt_export.errors import EngineRecordError
+from trt_export.json_text import load_json
+from trt_export.plan import FORMATS
+
+__all__ = [
+    "Binding",
+    "Metadata",
+    "metadata_object",
+    "parse_bindings",
+    "parse_metadata",
+    "parse_provenance",
+]
 
 DTYPES = frozenset(
     "float32 float16 bfloat16 float64 int64 int32 int16 int8 uint8 bool".split()  # noqa: SIM905
 )
 
 REBUILD = "build the engine again with `trt-export build` of this version"
-
-
-@dataclass(frozen=True)
-class Binding:
-    """One input or output of an engine.
-
-    `dtype` is the torch name without `torch.`. A dimension in `shape` is an int (static) or text: the name
-    `i<input>d<dim>` or an expression over such names. `minimum`, `optimum` and `maximum` are the sizes of
-    an input's profile, of the rank of `shape`; they are None for an output.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int | str, ...]
-    minimum: tuple[int, ...] | None = None
-    optimum: tuple[int, ...] | None = None
-    maximum: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -47,19 +44,19 @@ def parse_metadata(text: str, engine: str) -> Metadata:
     """Read the metadata of the engine of that name.
 
     Raises:
-        EngineRecordError: not JSON, another schema, or a field of the wrong kind.
+        EngineRecordError: not JSON, another schema, a field of the wrong kind, or bindings as `check_bindings`.
     """
-    data = _object(text, engine)
-    inputs, outputs = _bindings(data, "inputs"), _bindings(data, "outputs")
-    if not outputs:
-        raise EngineRecordError(f"engine {engine!r} has no outputs; {REBUILD}")
-    return Metadata(inputs, outputs, _mapping(data, "plan"), _mapping(data, "provenance"))
+    data = metadata_object(text, engine)
+    inputs = _bindings(data, "inputs", ("min", "opt", "max"))
+    outputs = _bindings(data, "outputs", ())
+    check_bindings(inputs, outputs)
+    return Metadata(inputs, outputs, _plan(data), _mapping(data, "provenance"))
 
 
 def parse_provenance(metadata: str) -> dict[str, Any]:
     """What the metadata says of the builder; empty if it is not ours, such as a pickle, which is not read."""
     try:
-        return _mapping(_object(metadata, ""), "provenance")
+        return _mapping(metadata_object(metadata, ""), "provenance")
     except EngineRecordError:
         return {}
 
@@ -71,26 +68,31 @@ def parse_bindings(text: str) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]
         EngineRecordError: not JSON, or a field of the wrong kind.
     """
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = load_json(text)
+    except ValueError as error:
         raise EngineRecordError(f"the bindings of an engine are not JSON: {error}") from error
     if not isinstance(data, dict):
         raise EngineRecordError(
             f"the bindings of an engine must be an object, found {type(data).__name__}"
         )
-    return _bindings(data, "inputs"), _bindings(data, "outputs")
+    return _bindings(data, "inputs", ("min", "opt", "max")), _bindings(data, "outputs", ())
 
 
-def _object(text: str, engine: str) -> dict[str, Any]:
+def metadata_object(text: str, engine: str) -> dict[str, Any]:
+    """Return the metadata as it is, of which the schema alone is checked.
+
+    Raises:
+        EngineRecordError: not JSON, or another schema.
+    """
     try:
-        metadata = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        metadata = load_json(text)
+    except ValueError as error:
         raise EngineRecordError(
             f"the metadata of engine {engine!r} is not JSON ({error}); engines of torch-tensorrt hold a"
             f" pickle there, which is never loaded: {REBUILD}"
         ) from error
-    if not isinstance(metadata, dict) or metadata.get("schema") != 1:
-        found = metadata.get("schema") if isinstance(metadata, dict) else type(metadata).__name__
+    found = metadata.get("schema") if isinstance(metadata, dict) else type(metadata).__name__
+    if not isinstance(metadata, dict) or type(found) is not int or found != 1:  # True == 1 == 1.0
         raise EngineRecordError(
             f"expected metadata of schema 1 in engine {engine!r}, found {found!r}:"
             " install a trt-export that knows it"
@@ -107,20 +109,39 @@ def _mapping(metadata: dict[str, Any], key: str) -> dict[str, Any]:
     return value
 
 
-def _bindings(metadata: dict[str, Any], key: str) -> tuple[Binding, ...]:
+def _plan(metadata: dict[str, Any]) -> dict[str, Any]:
+    """The plan's format, size and sha256; empty if the record has not met its plan."""
+    if metadata.get("plan") is None:
+        return {}
+    plan = _mapping(metadata, "plan")
+    sha256 = plan.get("sha256")
+    if not (
+        plan.get("format") in FORMATS.values()
+        and _is_size(plan.get("size"))
+        and isinstance(sha256, str)
+        and re.fullmatch("[0-9a-f]{64}", sha256)
+    ):
+        raise EngineRecordError(
+            f"'plan' in an engine's metadata must have format ({', '.join(FORMATS.values())}), size and sha256, found"
+            f" {plan!r:.160}; {REBUILD}"
+        )
+    return plan
+
+
+def _bindings(metadata: dict[str, Any], key: str, bounds: Sequence[str]) -> tuple[Binding, ...]:
     entries = metadata.get(key)
     if not isinstance(entries, list):
         raise EngineRecordError(
             f"{key!r} in an engine's metadata must be a list, found {entries!r:.80}"
         )
-    return tuple(_binding(entry) for entry in entries)
+    return tuple(_binding(entry, bounds) for entry in entries)
 
 
-def _binding(entry: object) -> Binding:
+def _binding(entry: object, bounds: Sequence[str]) -> Binding:
     if not isinstance(entry, dict):
         raise EngineRecordError(f"a binding must be an object, found {entry!r:.80}")
     name, dtype, shape = entry.get("name"), entry.get("dtype"), entry.get("shape")
-    if not isinstance(name, str) or not name or set(name) & set("%@"):
+    if not isinstance(name, str) or not name or SEPARATORS & set(name):
         raise EngineRecordError(
             f"a binding's name must be text without % and @, found {name!r:.80}"
         )
@@ -134,8 +155,10 @@ def _binding(entry: object) -> Binding:
         raise EngineRecordError(
             f"the shape of binding {name!r} must be a list of sizes and expressions, found {shape!r:.80}"
         )
-    profile = {key: _sizes(entry, key, len(shape), name) for key in ("min", "opt", "max")}
-    return Binding(name, dtype, tuple(shape), profile["min"], profile["opt"], profile["max"])
+    profile = {key: _sizes(entry, key, len(shape), name) for key in bounds}
+    return Binding(
+        name, dtype, tuple(shape), profile.get("min"), profile.get("opt"), profile.get("max")
+    )
 
 
 def _is_size(value: object) -> bool:

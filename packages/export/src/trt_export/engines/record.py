@@ -19,9 +19,13 @@ from trt_export.engines.metadata import (
     parse_bindings,
     parse_metadata,
 )
+from trt_export.engines.rules import check_aliases, check_name, check_target_platform
 from trt_export.engines.slots import FIELDS, MetadataRecord, metadata_of_strings
 from trt_export.errors import CorruptPlanError, EngineRecordError, TruncatedPlanError
 from trt_export.plan import PlanHeader, read_plan_header
+
+_CPU = "-1%0%0%-1%cpu"
+_GPU = "[0-9]{1,4}%[0-9]{1,4}%[0-9]{1,4}%0%[^%]*"
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,31 @@ def parse_record(record: MetadataRecord) -> EngineRecord:
     """Read the record of one of our own engines.
 
     Raises:
-        EngineRecordError: wrong separator, flag or metadata.
+        EngineRecordError: wrong separator, flag or metadata, or something that trt-runtime refuses as well.
     """
-    return _record(record, parse_metadata(record["metadata"], record["name"]))
+    parsed = _record(record, parse_metadata(record["metadata"], record["name"]))
+    check_record(parsed)
+    if not parsed.plan:
+        raise EngineRecordError(
+            f"the record of engine {parsed.name!r} does not say which plan is its own; {REBUILD}"
+        )
+    if record["device"] != _CPU and not re.fullmatch(_GPU, record["device"]):
+        raise EngineRecordError(
+            f"expected a device {_CPU!r} or `id%major%minor%0%name`, found {record['device']!r:.80}"
+        )
+    return parsed
+
+
+def check_record(record: EngineRecord) -> None:
+    """Check what trt-runtime checks of an engine of its own, besides the bindings (`parse_metadata`).
+
+    Raises:
+        EngineRecordError: name, target platform or aliases that it refuses.
+    """
+    check_name(record.name)
+    check_target_platform(record.target_platform)
+    aliases = [(alias.output, alias.input, alias.kind) for alias in record.aliased_io]
+    check_aliases(aliases, record.inputs, record.outputs)
 
 
 def parse_foreign_record(

@@ -76,6 +76,9 @@ class FullRecord:
                 piece = base64.b64decode(text[start : start + _PIECE], validate=True)
                 plan[position : position + len(piece)] = piece
                 position += len(piece)
+            last = plan[(position - 1) // 3 * 3 :] if position else b""
+            if base64.b64encode(last).decode() != text[-4:]:  # "QR==" and "QQ==" both give "A".
+                raise ValueError("expected zero bits before the padding, found others")
         except ValueError as error:
             raise CorruptPlanError(
                 f"the engine slot of the record is not base64: {error}; {REBUILD}"

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from trt_export.delegate.blob import parse_header, parse_metadata
-from trt_export.delegate.header import DelegateHeader, parse_payload
-from trt_export.engines.metadata import parse_metadata as read_metadata
+from trt_export.delegate.blob import BlobMetadata, inline_record, parse_header, parse_metadata
+from trt_export.delegate.header import DelegateHeader, check_reference, parse_payload
 from trt_export.engines.metadata import parse_provenance
-from trt_export.errors import CorruptPlanError, EngineRecordError, TrtExportError
+from trt_export.engines.record import check_header
+from trt_export.errors import CorruptPlanError, TrtExportError
 from trt_export.files.pte import Delegate, Method, read_pte
 from trt_export.formats import BACKENDS, DATA_FILE, NAMED_DATA, TR01
 from trt_export.inspecting.engine import plan_fields, profile
@@ -75,6 +75,7 @@ def _referred(payload: memoryview, plans: Plans, *, is_external: bool) -> Engine
         raise CorruptPlanError(
             f"the plan {header.plan_key!r} is not among the file's named data; lower the program again"
         )
+    check_reference(header)
     if plan is not None and (found := hashlib.sha256(plan).hexdigest()) != header.plan_sha256:
         raise CorruptPlanError(
             f"the plan is damaged: sha256 {found}, its payload says {header.plan_sha256}; lower the program again"
@@ -88,7 +89,9 @@ def _referred(payload: memoryview, plans: Plans, *, is_external: bool) -> Engine
     return EngineInfo(
         name=header.record.name,
         container="TRTN, plan in a data file" if plan is None else "TRTN",
-        **(described if plan is None else plan_fields(read_plan_header(plan))),
+        **(
+            described if plan is None else plan_fields(check_header(header.record, plan, len(plan)))
+        ),
         device=header.record.device,
         hardware_compatible=header.record.hardware_compatible,
         target_platform=header.record.target_platform,
@@ -112,7 +115,7 @@ def _inline(blob: memoryview) -> EngineInfo:
     text = bytes(blob[header.metadata_offset : header.metadata_offset + header.metadata_size])
     metadata = parse_metadata(text, header.magic)
     plan = read_plan_header(blob[header.engine_offset :])
-    profiles = _described(metadata.serialized_metadata, blob[header.engine_offset :])
+    profiles = _profiles(metadata, blob[header.engine_offset :])
     return EngineInfo(
         name="",
         container=header.magic.decode(),
@@ -135,19 +138,23 @@ def _inline(blob: memoryview) -> EngineInfo:
     )
 
 
-def _described(text: str, plan: memoryview) -> dict[str, dict[str, tuple[int, ...]] | None]:
-    """The profiles of an engine's inputs, if its metadata is ours; the plan is checked against its digest.
+def _profiles(
+    metadata: BlobMetadata, plan: memoryview
+) -> dict[str, dict[str, tuple[int, ...]] | None]:
+    """The profiles of an engine's inputs, if its record is ours; record and plan are then checked.
 
     Raises:
-        CorruptPlanError: the plan is not the one that the metadata describes.
+        EngineRecordError: the record is no good, or not that of the blob's bindings.
+        PlanError: the plan is not the one that the record describes.
     """
-    try:
-        metadata = read_metadata(text, "")
-    except EngineRecordError:
+    text = metadata.serialized_metadata
+    if not text.lstrip().startswith("{"):
         return {}  # Somebody else's, such as a pickle, which is not read.
-    digest = metadata.plan.get("sha256")
-    if digest is not None and digest != (found := hashlib.sha256(plan).hexdigest()):
+    record = inline_record(metadata)
+    check_header(record, plan, len(plan))
+    found, digest = hashlib.sha256(plan).hexdigest(), record.plan["sha256"]
+    if found != digest:
         raise CorruptPlanError(
             f"the plan is damaged: sha256 {found}, its metadata says {digest}; lower the program again"
         )
-    return {binding.name: profile(binding) for binding in metadata.inputs}
+    return {binding.name: profile(binding) for binding in record.inputs}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from .. import _native
 from ..errors import PlanError, RecordError
 from ..info import Binding, EngineInfo
+from ..json_text import load_json
 from ..record import check_plan, fields_from_info, read_metadata
 
 # An inline payload has no field for the engine's name.
@@ -47,11 +47,8 @@ def info_from_payload(payload: Mapping[str, Any], plan_format: str, plan_size: i
 
 def _from_reference(payload: Mapping[str, Any]) -> DelegateInfo:
     try:
-        record = json.loads(payload["metadata"])["record"]
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # read natively already, by a reader without limits
+        record = load_json(payload["metadata"])["record"]
+    except ValueError as error:  # Read natively already, by a reader that takes any depth.
         raise RecordError(f"delegate: expected a record in JSON, found: {error}; {_MEND}") from None
     info = EngineInfo.from_mapping(record)
     for kind, names, bindings in (
