@@ -28,6 +28,10 @@ class Table:
         """An unsigned number of 32 bits; 0 if it is not there."""
         return self._number(field, number_types.Uint32Flags)
 
+    def int32(self, field: int) -> int:
+        """A number of 32 bits; 0 if it is not there."""
+        return self._number(field, number_types.Int32Flags)
+
     def int8(self, field: int) -> int:
         """A number of 8 bits; 0 if it is not there."""
         return self._number(field, number_types.Int8Flags)
@@ -54,6 +58,10 @@ class Table:
         if not offset:
             raise ProgramError(f"expected a table in field {field}, found none; {MEND}")
         return Table(self._data, self._table.Indirect(self._table.Pos + offset))
+
+    def optional_table(self, field: int) -> Table | None:
+        """A table; None if it is not there."""
+        return self.table(field) if self._offset(field) else None
 
     def tables(self, field: int) -> list[Table]:
         """A list of tables; raises ProgramError if it is longer than the file."""

@@ -8,13 +8,15 @@ from typing import Any
 import torch
 
 from ..errors import InputError
+from .signature import Value
 
 
-def prepare(where: str, inputs: Sequence[Any], count: int) -> list[Any]:
-    """Check what ExecuTorch says least about, or dies of, and give it plain tensors.
+def prepare(where: str, inputs: Sequence[Any], expected: Sequence[Value]) -> list[Any]:
+    """Check the inputs against the method's tables, and make plain contiguous tensors of them.
 
     Raises:
-        InputError: there are more or fewer inputs, or one has no memory that ExecuTorch can read.
+        InputError: there are more or fewer inputs, one is of another kind, dtype, rank or size, or it has no memory
+            that ExecuTorch can read.
 
     """
     if type(inputs) not in (list, tuple) and (
@@ -23,26 +25,32 @@ def prepare(where: str, inputs: Sequence[Any], count: int) -> list[Any]:
         raise InputError(
             f"{where}: expected a list of inputs, found {type(inputs).__name__}; pass [x] for a single input x"
         )
-    if len(inputs) != count:
+    if len(inputs) != len(expected):
         raise InputError(
-            f"{where}: expected {count} inputs, found {len(inputs)}; pass one for each input that the method was "
-            "exported with, in that order"
+            f"{where}: expected {len(expected)} inputs, found {len(inputs)}; pass one for each input that the "
+            "method was exported with, in that order"
         )
-    return [_prepare_one(where, index, value) for index, value in enumerate(inputs)]
+    return [
+        _prepare_one(where, index, value, one)
+        for index, (value, one) in enumerate(zip(inputs, expected, strict=True))
+    ]
 
 
-def _prepare_one(where: str, index: int, value: Any) -> Any:
+def _prepare_one(where: str, index: int, value: Any, expected: Value) -> Any:
     if isinstance(value, torch.Tensor):
         try:
-            return _plain(value)
+            value = _plain(value)
         except InputError as error:
             raise InputError(f"{where}, input {index}: {error}") from None
-    if value is None or isinstance(value, (int, float)):
-        return value
-    raise InputError(
-        f"{where}, input {index}: expected a tensor, a number or None, found "
-        f"{type(value).__name__}; convert it, such as with torch.from_numpy"
-    )
+    elif value is not None and not isinstance(value, (int, float)):
+        raise InputError(
+            f"{where}, input {index}: expected a tensor, a number or None, found "
+            f"{type(value).__name__}; convert it, such as with torch.from_numpy"
+        )
+    refusal = expected.early_refusal(value)
+    if refusal is not None:
+        raise InputError(f"{where}, input {index}: {refusal}")
+    return value
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:

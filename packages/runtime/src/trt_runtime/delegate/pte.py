@@ -7,6 +7,7 @@ numbers below are positions in them.
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import stat
@@ -18,12 +19,13 @@ from typing import TypeVar
 
 from ..errors import ProgramError
 from .flatbuffer import MEND, Table
-from .signature import Value, read_value
+from .signature import Signature, read_signature
 
 Result = TypeVar("Result")
 Span = tuple[int, int]  # offset in the file, size in bytes
 
 _PROGRAM, _DATA_FILE = b"ET12", b"FT01"
+_MUTATED_INPUTS = "mutated_inputs"  # the compile spec that trt-export writes
 _PROGRAM_HEADER = struct.Struct("<4sIQQQ")  # magic, its size, program size, segments: start, size
 _DATA_HEADER = struct.Struct(
     "<4sIQQQQ"
@@ -82,8 +84,8 @@ def read_delegates(data: memoryview) -> tuple[Delegate, ...]:
     return tuple(_guarded(data, ".pte", _PROGRAM, _delegates))
 
 
-def read_methods(data: memoryview) -> dict[str, tuple[Value, ...]]:
-    """Return the inputs of every method, by its name.
+def read_methods(data: memoryview) -> dict[str, Signature]:
+    """Return what every method takes and gives, by its name.
 
     Args:
         data: a whole `.pte`, best mapped.
@@ -153,13 +155,14 @@ def _delegates(data: memoryview) -> list[Delegate]:
     return found
 
 
-def _methods(data: memoryview) -> dict[str, tuple[Value, ...]]:
+def _methods(data: memoryview) -> dict[str, Signature]:
     program, _ = _program(data)
     methods = program.tables(1)
     if not methods:
         raise ProgramError(f"expected a program with a method, found none; {MEND}")
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     found = {}
+    mutations = _mutations(data, methods)
     for method in methods:
         name, planned = method.text(0), method.int64s(8)
         if min(planned, default=0) < 0 or sum(planned) > memory:
@@ -167,8 +170,40 @@ def _methods(data: memoryview) -> dict[str, tuple[Value, ...]]:
                 f"method {name!r}: expected planned memory that this machine has ({memory} bytes), found "
                 f"{max(planned, key=abs)} bytes; the file is damaged (write it again), or made for larger inputs"
             )
-        found[name] = tuple(read_value(method.table_at(2, index)) for index in method.int32s(3))
+        try:
+            found[name] = read_signature(method, mutations.get(name, ()))
+        except ProgramError as error:
+            raise ProgramError(f"method {name!r}: {error}") from None
     return found
+
+
+def _mutations(
+    data: memoryview, methods: Sequence[Table]
+) -> dict[str, tuple[tuple[int, int], ...]]:
+    """Which outputs of which methods are mutated inputs: a compile spec of our delegates, the same in each."""
+    for method in methods:
+        for delegate in method.tables(7):
+            for spec in delegate.tables(2):
+                if spec.text(0) == _MUTATED_INPUTS:
+                    start, size = spec.bytes_at(1)
+                    return _parse_mutations(bytes(data[start : start + size]))
+    return {}
+
+
+def _parse_mutations(text: bytes) -> dict[str, tuple[tuple[int, int], ...]]:
+    try:
+        found = json.loads(text)
+        pairs = {name: tuple((item[0], item[1]) for item in items) for name, items in found.items()}
+        is_whole = all(
+            type(index) is int for items in pairs.values() for pair in items for index in pair
+        )
+    except (ValueError, AttributeError, TypeError, IndexError, KeyError, RecursionError):
+        is_whole = False
+    if not is_whole:
+        raise ProgramError(
+            f"expected {_MUTATED_INPUTS} as JSON with pairs of output and input by method, found {text[:80]!r}; {MEND}"
+        )
+    return pairs
 
 
 def _named_data_of_program(data: memoryview) -> dict[str, Span]:
