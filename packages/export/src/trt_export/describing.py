@@ -27,8 +27,12 @@ def _pte(pte: PteInfo) -> Iterator[str]:
 def _method(method: MethodInfo) -> Iterator[str]:
     for index, value in enumerate(method.inputs):
         yield f"input {index}: {_value(value)}"
+    sources = dict(method.mutated_inputs)
     for index, value in enumerate(method.outputs):
-        yield f"output {index}: {_value(value)}"
+        mutated = f", input {sources[index]} as the model leaves it" if index in sources else ""
+        yield f"output {index}: {_value(value)}{mutated}"
+    for other, names in method.shared_buffers:
+        yield f"shares with method {other}: {', '.join(names)}"
     if method.operators:
         yield f"kernels: {', '.join(method.operators)}"
     for delegate in method.delegates:

@@ -1,7 +1,7 @@
 """From compiled programs to ExecuTorch's edge dialect, and to a file."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -21,7 +21,9 @@ from torch.export import ExportedProgram
 from trt_export.delegate.backend import TensorRTBackend, TrtRuntimeBackend
 from trt_export.delegate.caches import forget
 from trt_export.delegate.held_outputs import hold_outputs, release_outputs
+from trt_export.delegate.mutations import mutated_inputs
 from trt_export.delegate.partitioner import EnginePartitioner
+from trt_export.delegate.shared_buffers import planning_config
 from trt_export.errors import LoweringError
 from trt_export.files.atomic import check_writable, write_files
 from trt_export.formats import Format
@@ -133,8 +135,9 @@ def _hold_outputs(state: EdgeLowering) -> None:
 
 def _delegate(state: EdgeLowering) -> None:
     assert state.manager is not None
+    mutations = mutated_inputs(state.edge_programs())
     state.manager = state.manager.to_backend(
-        {method: EnginePartitioner(state.data_file) for method in state.programs}
+        {method: EnginePartitioner(state.data_file, mutations) for method in state.programs}
     )
 
 
@@ -168,23 +171,29 @@ def save(
     path: str | os.PathLike[str],
     *,
     config: ExecutorchBackendConfig | None = None,
+    shared_buffers: Collection[str] | bool = False,
 ) -> tuple[Path, ...]:
     """Write a `.pte`, and the data files beside it if its config asks for any: all whole, or none.
 
     Args:
         manager: what `to_edge` returned, or what its `to_executorch` returned.
         path: the file to write; one that is there is replaced.
-        config: for `to_executorch`, if it has not been called yet.
+        config: for `to_executorch`, if it has not been called yet. It does not change, and may be used again.
+        shared_buffers: mutated buffers, by name, that the methods share, such as the cache of prefill and decode; True
+            for all that one method mutates and another one has too. They need the same dtype, shape and initial value
+            in all methods. All other state is each method's own. The same goes for a `config` whose planner has
+            `share_mutable_buffers`, which shares all buffers of one name.
 
     Returns:
         The files written, the `.pte` first.
 
     Raises:
+        LoweringError: buffers to share are missing or differ.
         OutputFileError: the place cannot be written, or the disk is full; files that were there before
             are as they were.
     """
     check_writable(Path(path))
-    return write_files(pte_writers(manager, path, config=config))
+    return write_files(pte_writers(manager, path, config=config, shared_buffers=shared_buffers))
 
 
 def pte_writers(
@@ -192,13 +201,18 @@ def pte_writers(
     path: str | os.PathLike[str],
     *,
     config: ExecutorchBackendConfig | None = None,
+    shared_buffers: Collection[str] | bool = False,
 ) -> dict[Path, Callable[[BinaryIO], object]]:
     """What `save` writes, file by file, for those who write more along with it. Arguments as for `save`."""
     if isinstance(manager, EdgeProgramManager):
-        manager = manager.to_executorch(config)
+        programs = {name: manager.exported_program(name) for name in manager.methods}
+        manager = manager.to_executorch(planning_config(config, programs, shared_buffers))
         forget(map(manager.exported_program, manager.methods))
-    elif config is not None:
-        raise LoweringError("config is for to_executorch, which this manager has behind it")
+    elif config is not None or shared_buffers:
+        raise LoweringError(
+            "expected what to_edge returned to go with config or shared_buffers, found what to_executorch returned;"
+            " leave them out, or call save without to_executorch"
+        )
     target = Path(path)
     data = {target.with_name(f"{name}.ptd"): cord for name, cord in manager._tensor_data.items()}
     return {

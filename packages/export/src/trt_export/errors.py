@@ -100,6 +100,10 @@ class BindingTypeError(LoweringError):
     """A tensor of the graph and the engine's binding differ in dtype, rank or size."""
 
 
+class DynamicNumberError(LoweringError):
+    """An input is an int, float or bool that may change from call to call."""
+
+
 class ConstantDeviceError(LoweringError):
     """A weight or constant of the program is not on the CPU."""
 

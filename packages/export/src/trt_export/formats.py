@@ -17,6 +17,8 @@ BACKENDS: Mapping[Format, str] = {NAMED_DATA: "TrtRuntimeBackend", TR01: "Tensor
 
 # The compile spec with the name of the data file that plans go to; without it they are in the `.pte`.
 DATA_FILE = "data_file"
+# The compile spec with the outputs that are mutated inputs: JSON, pairs of output and input by method.
+MUTATED_INPUTS = "mutated_inputs"
 
 
 def key_of(sha256: str) -> str:

@@ -22,6 +22,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 import trt_runtime
 from trt_export.compiling.subprogram import Subprogram
 from trt_export.compiling.support import is_metadata_check
+from trt_export.initial_state import initial_values
 
 _ENGINE_CLASS = "__torch__.torch.classes.trt_runtime.Engine"
 
@@ -42,7 +43,8 @@ def splice(
     """Turn `program` into the compiled program. Its graph is edited in place: it must be our own.
 
     Weights that nothing but engines uses leave the signature and the state. What stays shares its memory with
-    `program`, but for tensors that running the program changes: these are copied.
+    `program`, but for tensors that running the program changes: these are copied, and their values are kept beside
+    them for `to_edge`, because running the compiled program changes them too.
     """
     graph = program.graph
     old = program.graph_signature
@@ -112,6 +114,13 @@ def splice(
                 for name, value in constants.items()
             },
             **{name: engine.script_object for name, engine in engines.items()},
+            **initial_values(
+                {
+                    name: value
+                    for name, value in (*program.state_dict.items(), *constants.items())
+                    if name in mutated and name in targets and isinstance(value, torch.Tensor)
+                }
+            ),
         },
         verifiers=program.verifiers,
     )

@@ -1,12 +1,14 @@
 """Says which nodes go to a delegate: one engine call each, with its outputs."""
 
+import json
 import operator
+from collections.abc import Mapping, Sequence
 
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from torch.export import ExportedProgram
 
-from trt_export.formats import BACKENDS, DATA_FILE, NAMED_DATA
+from trt_export.formats import BACKENDS, DATA_FILE, MUTATED_INPUTS, NAMED_DATA
 from trt_export.passes.engine_op import is_execute_plan
 
 
@@ -18,10 +20,25 @@ class EnginePartitioner(Partitioner):  # type: ignore[misc]
     mutates with an engine's output, and freeze it.
     """
 
-    def __init__(self, data_file: str | None = None) -> None:
-        """`data_file` is the name (without its ending) of the `.ptd` for plans in named data; None: the `.pte`."""
+    def __init__(
+        self,
+        data_file: str | None = None,
+        mutated_inputs: Mapping[str, Sequence[tuple[int, int]]] | None = None,
+    ) -> None:
+        """Say what the delegates' compile specs are.
+
+        Args:
+            data_file: the name (without its ending) of the `.ptd` for plans in named data; None: the `.pte`.
+            mutated_inputs: pairs of output and input by method, for all methods of the file: a reader finds them in
+                any delegate, because a method may have none.
+        """
         super().__init__()
-        self._specs = [] if data_file is None else [CompileSpec(DATA_FILE, data_file.encode())]
+        self._data_file = [] if data_file is None else [CompileSpec(DATA_FILE, data_file.encode())]
+        self._mutations = (
+            [CompileSpec(MUTATED_INPUTS, json.dumps(mutated_inputs).encode())]
+            if mutated_inputs
+            else []
+        )
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag the nodes; the graph is not changed."""
@@ -34,6 +51,10 @@ class EnginePartitioner(Partitioner):  # type: ignore[misc]
                 node.meta["delegation_tag"] = tag
             backend = call.args[2]
             specs[tag] = DelegationSpec(
-                backend, self._specs if backend == BACKENDS[NAMED_DATA] else []
+                backend,
+                [
+                    *(self._data_file if backend == BACKENDS[NAMED_DATA] else []),
+                    *self._mutations,
+                ],
             )
         return PartitionResult(tagged_exported_program=exported_program, partition_tags=specs)

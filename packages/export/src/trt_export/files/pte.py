@@ -4,13 +4,15 @@ Schema: `executorch/schema/program.fbs` (file identifier ET12), the header in fr
 `executorch/runtime/.../extended_header` ("eh00"). Field numbers below are positions in that schema.
 """
 
+import json
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from trt_export.errors import FileFormatError
 from trt_export.files.flatbuffer import Table
+from trt_export.formats import MUTATED_INPUTS
 
 Item = TypeVar("Item")
 
@@ -29,6 +31,7 @@ _VALUE_KINDS = (
     "tensor list", "optional tensor list",
 )  # fmt: skip
 _TENSOR = _VALUE_KINDS.index("tensor")
+_SHARED_MEMORY = 2
 _DYNAMISM = ("static", "bounded", "unbounded")
 
 
@@ -55,7 +58,11 @@ class Delegate:
 
 @dataclass(frozen=True)
 class Method:
-    """A method with what it takes, gives, and needs of the runtime."""
+    """A method with what it takes, gives, and needs of the runtime.
+
+    `mutated_inputs` has pairs of output and input, `state` the offset and name (or nothing) of each tensor in the memory
+    that ExecuTorch's planner gives to buffers that methods may share.
+    """
 
     name: str
     inputs: tuple[Value, ...]
@@ -63,6 +70,8 @@ class Method:
     operators: tuple[str, ...]
     delegates: tuple[Delegate, ...]
     planned_memory: tuple[int, ...]
+    mutated_inputs: tuple[tuple[int, int], ...] = ()
+    state: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,6 +127,10 @@ def read_pte(data: memoryview) -> Pte:
     for entry in named:
         _at(segments, entry.segment, "segment")
     methods = tuple(_method(table, segments, inline) for table in program.tables(1))
+    mutated = _mutated_inputs(list(program.tables(1)))
+    methods = tuple(
+        replace(method, mutated_inputs=mutated.get(method.name, ())) for method in methods
+    )
     return Pte(program_size, methods, segments, named)
 
 
@@ -153,7 +166,34 @@ def _method(table: Table, segments: tuple[Segment, ...], inline: list[tuple[int,
         operators=tuple(operators),
         delegates=tuple(_delegate(entry, segments, inline) for entry in table.tables(7)),
         planned_memory=table.scalars(8, "q")[1:],  # Buffer 0 stands for constants.
+        state=tuple(place for value in values if (place := _shared_place(value)) is not None),
     )
+
+
+def _mutated_inputs(methods: Sequence[Table]) -> dict[str, tuple[tuple[int, int], ...]]:
+    """Which outputs are mutated inputs, by method; every delegate of ours says it of all methods."""
+    specs = (spec for m in methods for delegate in m.tables(7) for spec in delegate.tables(2))
+    text = next((spec.string(1) for spec in specs if spec.string(0) == MUTATED_INPUTS), "{}")
+    try:
+        return {
+            name: tuple((int(output), int(source)) for output, source in pairs)
+            for name, pairs in json.loads(text).items()
+        }
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise FileFormatError(
+            f"the .pte is damaged: expected {MUTATED_INPUTS} as JSON, found {text!r:.80}"
+        ) from None
+
+
+def _shared_place(value: Table) -> tuple[int, str] | None:
+    """Offset and name of a tensor in the memory for shared buffers."""
+    tensor = value.table(1) if value.scalar(0, "B") == _TENSOR else None
+    place = None if tensor is None else tensor.table(6)
+    if tensor is None or place is None or place.scalar(0, "I") != _SHARED_MEMORY:
+        return None
+    extra = tensor.table(9)
+    name = "" if extra is None else extra.string(1)
+    return place.scalar(1, "I") | place.scalar(2, "I") << 32, name
 
 
 def _delegate(

@@ -59,7 +59,12 @@ class DelegateInfo:
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """A method of a `.pte`."""
+    """A method of a `.pte`.
+
+    `mutated_inputs` has pairs of output and input: the output is the input as the model leaves it, and
+    `trt_runtime.Program.run` writes it there. `shared_buffers` is for each method that shares memory with this one: its
+    name, and the buffers (a byte offset where the file has no name).
+    """
 
     name: str
     inputs: tuple[Value, ...]
@@ -67,6 +72,8 @@ class MethodInfo:
     operators: tuple[str, ...]
     planned_memory: tuple[int, ...]
     delegates: tuple[DelegateInfo, ...]
+    mutated_inputs: tuple[tuple[int, int], ...] = ()
+    shared_buffers: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True)

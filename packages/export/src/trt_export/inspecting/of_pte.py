@@ -2,7 +2,7 @@
 
 import hashlib
 import mmap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -31,11 +31,36 @@ def pte_info(path: Path) -> PteInfo:
         for entry in pte.named_data
         for segment in (pte.segments[entry.segment],)
     }
-    methods = tuple(_method(method, data, plans) for method in pte.methods)
+    methods = tuple(
+        _method(method, data, plans, _shared_buffers(method, pte.methods)) for method in pte.methods
+    )
     return PteInfo(str(path), len(data), pte.program_size, methods, pte.segments, pte.named_data)
 
 
-def _method(method: Method, data: memoryview, plans: Plans) -> MethodInfo:
+def _shared_buffers(
+    method: Method, methods: Sequence[Method]
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The buffers that a method shares, by the other method; as trt-runtime decides it when it loads the file."""
+    if len({other.planned_memory[1:] for other in methods}) != 1 or len(method.planned_memory) != 2:
+        return ()
+    common = (
+        (other.name, sorted({*method.state} & {*other.state}))
+        for other in methods
+        if other is not method
+    )
+    return tuple(
+        (name, tuple(text or f"byte {offset}" for offset, text in places))
+        for name, places in common
+        if places
+    )
+
+
+def _method(
+    method: Method,
+    data: memoryview,
+    plans: Plans,
+    shared_buffers: tuple[tuple[str, tuple[str, ...]], ...],
+) -> MethodInfo:
     return MethodInfo(
         method.name,
         method.inputs,
@@ -43,6 +68,8 @@ def _method(method: Method, data: memoryview, plans: Plans) -> MethodInfo:
         method.operators,
         method.planned_memory,
         tuple(_delegate(delegate, data, plans) for delegate in method.delegates),
+        method.mutated_inputs,
+        shared_buffers,
     )
 
 

@@ -26,7 +26,12 @@ from trt_export.passes.describe import describe
 from trt_export.passes.pipeline import Pass
 from trt_export.passes.plan_store import StoredPlan, store
 from trt_export.passes.rewrite import LoweredCall, rewrite
-from trt_export.passes.validate import validate_call, validate_constants, validate_precision
+from trt_export.passes.validate import (
+    validate_call,
+    validate_constants,
+    validate_inputs,
+    validate_precision,
+)
 
 
 @dataclass
@@ -98,6 +103,7 @@ def _read_records(state: Lowering) -> None:
 
 def _validate(state: Lowering) -> None:
     for method, program in state.programs.items():
+        validate_inputs(method, program)
         validate_constants(method, program)
     for method, call in state.each_call():
         with _named(method, call):

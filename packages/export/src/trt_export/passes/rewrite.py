@@ -32,11 +32,15 @@ def rewrite(program: ExportedProgram, calls: Sequence[LoweredCall]) -> ExportedP
     """A program with every engine call replaced; the source is not changed.
 
     The new program has the keys of the plans in its graph; whoever lowers it holds the plans. Calls that torch has made
-    effectful become plain ones; tokens that nothing needs then are gone.
+    effectful become plain ones; tokens that nothing needs then are gone. Memory in another order of dimensions
+    (`channels_last`) becomes contiguous, which is what engines read; values and sizes stay the same.
 
     Args:
         program: the source.
         calls: its engine calls.
+
+    Raises:
+        LoweringError: the program reads memory by its strides, and that memory becomes contiguous.
     """
     stage = Stage(program)
     for lowered in calls:
@@ -55,6 +59,7 @@ def rewrite(program: ExportedProgram, calls: Sequence[LoweredCall]) -> ExportedP
         source = stage.copies[call.source]
         if not source.users:
             stage.remove(source)
+    stage.make_contiguous()
     stage.drop_idle_tokens()
     return stage.finish()
 

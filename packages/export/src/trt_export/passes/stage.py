@@ -19,9 +19,15 @@ from torch.export.graph_signature import (
 )
 from torch.fx import Graph, GraphModule, Node
 
+from trt_export.initial_state import restore_initial_values
+from trt_export.passes.layout import contiguous, make_contiguous
+
 
 class Stage:
-    """An editable copy of `source`. `copies` maps the source's nodes to their copies."""
+    """An editable copy of `source`, with the initial values of its state.
+
+    `copies` maps the source's nodes to their copies.
+    """
 
     def __init__(self, source: ExportedProgram) -> None:
         self._source = source
@@ -39,6 +45,7 @@ class Stage:
         self._detach_buffers()
         self._state_dict: dict[str, Any] = dict(source.state_dict)
         self._constants: dict[str, Any] = dict(source.constants)
+        restore_initial_values(self._state_dict, self._constants)
 
     def remove(self, node: Node) -> None:
         """Remove a node that nothing uses, with what the program keeps for it."""
@@ -56,6 +63,19 @@ class Stage:
         self.remove(node)
         for original in [original for original, copied in self.copies.items() if copied is node]:
             self.copies[original] = by
+
+    def make_contiguous(self) -> None:
+        """Give every input, weight and buffer contiguous memory; edits the graph and copies tensors.
+
+        Raises:
+            LoweringError: a node reads memory by its strides.
+        """
+        tensors = {spec.target: spec.arg.name for spec in self._input_specs if spec.target}
+        make_contiguous(self.graph)
+        for place in (self._state_dict, self._constants):
+            for name, value in place.items():
+                if name in tensors and isinstance(value, torch.Tensor):
+                    place[name] = contiguous(value)
 
     def drop_idle_tokens(self) -> None:
         """Remove tokens that come in and go out again: what they kept in order is gone.

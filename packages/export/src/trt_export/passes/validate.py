@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
 from trt_export.engines.find import EngineCall
@@ -14,9 +15,12 @@ from trt_export.errors import (
     BindingMismatchError,
     BindingTypeError,
     ConstantDeviceError,
+    DynamicNumberError,
     LoweringError,
     OutputAllocatorError,
 )
+
+_EXAMPLES = {"int": "5", "float": "0.5", "bool": "True"}
 
 
 def validate_call(call: EngineCall, record: EngineRecord) -> None:
@@ -78,6 +82,30 @@ def validate_constants(method: str, program: ExportedProgram) -> None:
             raise ConstantDeviceError(
                 f"{name!r} of method {method!r} is on {value.device}, a .pte is written from CPU memory:"
                 " move the model to the CPU before torch.export (model.cpu())"
+            )
+
+
+def validate_inputs(method: str, program: ExportedProgram) -> None:
+    """Check that no input is a number that may change: a `.pte` has no place for one, and ExecuTorch aborts.
+
+    Raises:
+        DynamicNumberError: naming the first.
+    """
+    inputs = {
+        spec.arg.name
+        for spec in program.graph_signature.input_specs
+        if spec.kind is InputKind.USER_INPUT and hasattr(spec.arg, "name")
+    }
+    for node in program.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if node.name in inputs and isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+            kind = {torch.SymInt: "int", torch.SymFloat: "float", torch.SymBool: "bool"}[
+                type(value)
+            ]
+            raise DynamicNumberError(
+                f"input {node.name!r} of method {method!r}: expected a tensor or a constant, found {kind} {value} that"
+                f" may change, for which a .pte has no place: take a tensor in the model instead"
+                f" (torch.tensor({_EXAMPLES[kind]})), or export it as a constant (dynamic_shapes None for it)"
             )
 
 
