@@ -60,8 +60,8 @@ class Delegate:
 class Method:
     """A method with what it takes, gives, and needs of the runtime.
 
-    `mutated_inputs` has pairs of output and input, `state` the offset and name (or nothing) of each tensor in the memory
-    that ExecuTorch's planner gives to buffers that methods may share.
+    `mutated_inputs` has pairs of output and input, `state` the offset and name (or nothing) of each tensor in the
+    memory that ExecuTorch's planner gives to buffers that methods may share.
     """
 
     name: str
