@@ -142,3 +142,43 @@ def test_inputs_are_left_alone() -> None:
     before = x.clone()
     relu_engine()(x)
     assert torch.equal(x, before)
+
+
+def stepped(**fields):
+    """One input [i0d0, 3] whose first size is 4 * k + 1."""
+    steps = {"multiple": [4, 1], "offset": [1, 0], **fields}
+    return engine_of(
+        [("Identity", ["a"], ["b"])],
+        [{**binding("a", "float32", ["i0d0", 3], {0: (1, 9)}), **steps}],
+        [binding("b", "float32", ["i0d0", 3])],
+    )
+
+
+def test_a_size_is_a_multiple_plus_an_offset() -> None:
+    engine = stepped()
+    for rows in (1, 5, 9):
+        assert engine(f(rows, 3))[0].shape == (rows, 3)
+    for rows in (2, 4, 8):
+        with pytest.raises(
+            InputError, match=rf"input 'a' .*a multiple of 4 plus 1 .* found {rows}"
+        ):
+            engine(f(rows, 3))
+    assert engine.info.to_mapping()["inputs"][0]["multiple"] == [4, 1]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"multiple": None},
+        {"offset": None},
+        {"multiple": [4]},
+        {"multiple": [0, 1], "offset": [0, 0]},
+        {"offset": [4, 0]},
+        {"multiple": [4, 3]},
+        {"offset": [-1, 0]},
+        {"multiple": [True, 1]},
+    ],
+)
+def test_multiples_that_cannot_be_meant_are_refused(fields) -> None:
+    with pytest.raises(RecordError, match=r"'(multiple|offset)'"):
+        stepped(**fields)

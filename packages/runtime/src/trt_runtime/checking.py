@@ -80,6 +80,7 @@ class _Input:
             if size == dim_name(index, dim)
         }
         self._bounds = list(zip(binding.min, binding.max, strict=True))
+        self._steps = _steps(binding)
 
     def check_tensor(self, tensor: torch.Tensor, device: torch.device) -> None:
         if tensor.dtype != self._dtype:
@@ -118,6 +119,10 @@ class _Input:
                 self._require(size == value, tensor, index, f"{expected.text} = {value}")
             self._require(size >= low, tensor, index, f"{low} to {high}")
             self._require(size <= high, tensor, index, f"{low} to {high}")
+            if step := self._steps.get(index):
+                multiple, offset = step
+                expected_size = f"a multiple of {multiple}" + (f" plus {offset}" if offset else "")
+                self._require(size % multiple == offset, tensor, index, expected_size)
 
     def _require(
         self, condition: bool | torch.SymBool, tensor: torch.Tensor, index: int, expected: str
@@ -141,6 +146,14 @@ class _Input:
 
     def _error(self, expected: str, found: str, mend: str) -> InputError:
         return InputError(f"{self._where}: expected {expected}, found {found}; {mend}")
+
+
+def _steps(binding: Binding) -> dict[int, tuple[int, int]]:
+    """Return multiple and offset of the dimensions that not every size between their bounds fits."""
+    if binding.multiple is None or binding.offset is None:
+        return {}
+    pairs = enumerate(zip(binding.multiple, binding.offset, strict=True))
+    return {dim: pair for dim, pair in pairs if pair != (1, 0)}
 
 
 def _compile_shape(binding: Binding) -> list[int | Expression]:

@@ -34,7 +34,8 @@ class Binding:
 
     `shape` has an int for a static dimension and a text for any other: an input's own name for a free
     dimension (``i0d1``: input 0, dimension 1), else an expression over free dimensions. `min`, `opt`
-    and `max` are the sizes that an input may have, one per dimension; an output has none.
+    and `max` are the sizes that an input may have, one per dimension; an output has none. If `multiple`
+    and `offset` are given, a size is also an integer times its multiple plus its offset.
     """
 
     name: str
@@ -44,6 +45,8 @@ class Binding:
     opt: tuple[int, ...] | None = None
     max: tuple[int, ...] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    multiple: tuple[int, ...] | None = None
+    offset: tuple[int, ...] | None = None
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -64,6 +67,7 @@ class Binding:
         if is_input:
             bounds = {key: fields.sizes(key, len(shape)) for key in ("min", "opt", "max")}
             _check_bounds(fields, shape, **bounds)
+            bounds |= _steps(fields, shape)
         return cls(
             name=name,
             dtype=fields.choice("dtype", DTYPES),
@@ -74,7 +78,13 @@ class Binding:
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the fields by name, as `from_mapping` reads them."""
-        bounds = {"min": self.min, "opt": self.opt, "max": self.max}
+        bounds = {
+            "min": self.min,
+            "opt": self.opt,
+            "max": self.max,
+            "multiple": self.multiple,
+            "offset": self.offset,
+        }
         return {
             "name": self.name,
             "dtype": self.dtype,
@@ -100,6 +110,23 @@ def _check_bounds(
             raise fields.error(
                 "min", f"min <= opt <= max in dimension {index}", f"{low}, {usual}, {high}"
             )
+
+
+def _steps(fields: Fields, shape: tuple[int | str, ...]) -> dict[str, tuple[int, ...]]:
+    """Read `multiple` and `offset`, which come together or not at all."""
+    keys = ("multiple", "offset")
+    if all(fields.raw(key) is None for key in keys):
+        return {}
+    steps = {key: fields.sizes(key, len(shape)) for key in keys}
+    for index, (dim, multiple, offset) in enumerate(zip(shape, *steps.values(), strict=True)):
+        if isinstance(dim, int) and (multiple, offset) != (1, 0):
+            expected = f"multiple 1 and offset 0 in the static dimension {index}"
+            raise fields.error("multiple", expected, f"{multiple}, {offset}")
+        if not offset < multiple:
+            raise fields.error(
+                "offset", f"0 <= offset < multiple in dimension {index}", f"{offset}, {multiple}"
+            )
+    return steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ class Binding:
 
     `dtype` is torch's name without `torch.`. `shape` has an integer per static dimension and an expression over the
     input dimensions (docs/engine-record.md) per dynamic one. `min`, `opt` and `max` are the sizes that an input may
-    have, one per dimension; they are empty for an output.
+    have, one per dimension; they are empty for an output. If `multiple` and `offset` are not empty, a size is also an
+    integer times its multiple plus its offset.
     """
 
     name: str
@@ -23,6 +24,16 @@ class Binding:
     min: tuple[int, ...] = ()
     opt: tuple[int, ...] = ()
     max: tuple[int, ...] = ()
+    multiple: tuple[int, ...] = ()
+    offset: tuple[int, ...] = ()
+
+    def fields(self) -> dict[str, Any]:
+        """Return an input as the record has it: `multiple` and `offset` only where they say something."""
+        return {
+            key: value
+            for key, value in vars(self).items()
+            if value or key not in ("multiple", "offset")
+        }
 
 
 @dataclass(frozen=True)

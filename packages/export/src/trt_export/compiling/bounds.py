@@ -1,5 +1,6 @@
 """The bounds of dynamic dimensions: from the program's own range constraints, narrowed by what the user says."""
 
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,13 +10,19 @@ import sympy
 import torch
 from torch.export import ExportedProgram
 from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
-from trt_export.engines.shapes import is_dynamic, size_of
+from trt_export.engines.shapes import is_dynamic, size_of, step_of
 from trt_export.errors import DynamicShapeError, UnboundedDimensionError
+
+_log = logging.getLogger("trt_export")
 
 # torch.export writes 2 where it assumed that a size is neither 0 nor 1, and does not hold callers to it.
 _ASSUMED_MINIMUM = 2
+
+# torch writes its largest integers, too, where it knows no maximum.
+_NO_MAXIMUM = 2**62
 
 
 @dataclass(frozen=True)
@@ -63,18 +70,23 @@ class DynamicBounds:
         self.stated = frozenset(stated)
         """The symbols that the user bounded."""
         self._bounds: dict[sympy.Symbol, Bounds] = {}
+        self._ranges: dict[sympy.Symbol, ValueRanges[Any]] = {}
+        declared = _declared_minimums(program)
         for symbol, allowed in program.range_constraints.items():
             if not isinstance(symbol, sympy.Symbol):
                 continue  # a saved program also lists derived dimensions; they follow from their symbols
             if symbol in stated:
                 name, sizes = stated[symbol]
-                self._bounds[symbol] = _checked(name, sizes, allowed)
-            elif allowed.upper is not int_oo and allowed.upper.is_finite:
-                lower = 1 if allowed.lower == _ASSUMED_MINIMUM else max(0, int(allowed.lower))
-                upper = int(allowed.upper)
-                self._bounds[symbol] = Bounds(
-                    lower, min(max(hints.get(symbol, upper), lower), upper), upper
-                )
+                bounds = self._bounds[symbol] = _checked(name, sizes, allowed)
+                self._ranges[symbol] = ValueRanges(bounds.min, bounds.max)
+            elif (upper := _finite(allowed.upper)) is not None:
+                lower = _finite(allowed.lower)
+                if lower == _ASSUMED_MINIMUM and not symbol_is_type(symbol, SymT.UNBACKED_INT):
+                    lower = declared.get(symbol, 1)
+                # An integer of the program, unlike a size, may be negative.
+                self._ranges[symbol] = ValueRanges(-int_oo if lower is None else lower, upper)
+                usual = min(max(hints.get(symbol, upper), lower or 0), upper)
+                self._bounds[symbol] = Bounds(max(0, lower or 0), usual, upper)
         for dimension in self._dimensions:
             missing = [
                 symbol for symbol in dimension.size.free_symbols if symbol not in self._bounds
@@ -99,18 +111,26 @@ class DynamicBounds:
         )
 
     def of(self, size: torch.SymInt | int) -> Bounds | None:
-        """Return the bounds of a size; None if a symbol in it has no maximum (a size known only when it runs)."""
+        """Return the bounds of a size; None if it has no maximum (a size known only when it runs)."""
         expression = size_of(size)
         if any(symbol not in self._bounds for symbol in expression.free_symbols):
             return None
-        ranges = {
-            symbol: ValueRanges(bounds.min, bounds.max) for symbol, bounds in self._bounds.items()
-        }
-        opts = {symbol: sympy.Integer(bounds.opt) for symbol, bounds in self._bounds.items()}
-        whole = bound_sympy(expression, ranges)
-        if not (whole.lower.is_Integer and whole.upper.is_Integer):
+        try:
+            whole = bound_sympy(expression, self._ranges)
+        except (
+            Exception
+        ) as error:  # torch's analysis raises whatever an operator that it lacks leads to
+            _log.info("no bounds of %s: %s: %s", expression, type(error).__name__, error)
             return None
-        return Bounds(max(0, int(whole.lower)), int(expression.xreplace(opts)), int(whole.upper))
+        upper = _finite(whole.upper)
+        if upper is None or upper < 0:
+            return None
+        multiple, offset = step_of(expression)
+        lower = max(0, _finite(whole.lower) or 0)
+        lower += (offset - lower) % multiple
+        opts = {symbol: sympy.Integer(bounds.opt) for symbol, bounds in self._bounds.items()}
+        usual = _finite(expression.xreplace(opts))
+        return Bounds(lower, min(max(upper if usual is None else usual, lower), upper), upper)
 
     def constraints(self, program: ExportedProgram) -> dict[sympy.Symbol, ValueRanges[Any]]:
         """Return the program's range constraints, narrowed where the user said so."""
@@ -142,6 +162,31 @@ def _checked(name: str, sizes: Sequence[int], allowed: ValueRanges[Any]) -> Boun
             f"({lower} to {allowed.upper}); export it with torch.export.Dim(..., min={bounds.min}, max={bounds.max})"
         )
     return bounds
+
+
+def _declared_minimums(program: ExportedProgram) -> dict[sympy.Symbol, int]:
+    """Return the minimums of symbols that torch notes as those of dimensions derived from them, and does not round up.
+
+    Of `32*s` with s from 1 to 4, it has `32*s: 32 to 128`, and `s: 2 to 4`.
+    """
+    minimums: dict[sympy.Symbol, int] = {}
+    for size, allowed in program.range_constraints.items():
+        lower = _finite(allowed.lower)
+        if isinstance(size, sympy.Symbol) or len(size.free_symbols) != 1 or lower is None:
+            continue
+        (symbol,) = size.free_symbols
+        factor, rest = size.coeff(symbol, 1), size.coeff(symbol, 0)
+        if isinstance(factor, sympy.Integer) and factor > 0 and size == factor * symbol + rest:
+            least = -((int(rest) - lower) // int(factor))  # rounded up
+            minimums[symbol] = max(minimums.get(symbol, 0), least)
+    return minimums
+
+
+def _finite(value: object) -> int | None:
+    """Return an end of one of torch's ranges; None if there is none, or it is no integer (a float, a bool)."""
+    if isinstance(value, (int, sympy.Integer)) and abs(int(value)) < _NO_MAXIMUM:
+        return int(value)
+    return None
 
 
 def _how_to_bound(dimension: InputDimension, symbol: sympy.Symbol) -> str:

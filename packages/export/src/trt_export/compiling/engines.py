@@ -17,6 +17,7 @@ from trt_export.compiling.subprogram import CannotCut, Source
 from trt_export.compiling.support import BINDING_DTYPES, is_computation, reasons_against, values_of
 from trt_export.compiling.torch_onnx import OPSET
 from trt_export.compiling.verify import Verifier
+from trt_export.engines.shapes import is_dynamic, size_of, step_of
 from trt_export.errors import BuildFailedError
 
 Nodes = tuple[Node, ...]
@@ -211,6 +212,7 @@ class EngineMaker:
         for position, node in enumerate(model.subprogram.inputs):
             value = node.meta["val"]
             bounds = [self._bounds.of(size) for size in value.shape]
+            steps = _steps(value)
             inputs.append(
                 Binding(
                     f"in_{position}",
@@ -220,6 +222,7 @@ class EngineMaker:
                         tuple(getattr(bound, end) for bound in bounds)
                         for end in ("min", "opt", "max")
                     ),
+                    *steps,
                 )
             )
         outputs = [
@@ -238,7 +241,7 @@ class EngineMaker:
         record = {
             "name": name,
             "device": self._builder.device(device_of(nodes[0])),
-            "inputs": [vars(binding) for binding in inputs],
+            "inputs": [binding.fields() for binding in inputs],
             "outputs": [
                 {key: vars(binding)[key] for key in ("name", "dtype", "shape")}
                 for binding in outputs
@@ -255,3 +258,11 @@ class EngineMaker:
             "torch": str(torch.__version__),
             "trt_export": version("trt-export"),
         }
+
+
+def _steps(value: torch.Tensor) -> tuple[tuple[int, ...], ...]:
+    """Return what the sizes are multiples of and their offsets, or nothing if every size within the bounds will do."""
+    steps = [step_of(size_of(size)) if is_dynamic(size) else (1, 0) for size in value.shape]
+    if all(step == (1, 0) for step in steps):
+        return ()
+    return tuple(zip(*steps, strict=True))

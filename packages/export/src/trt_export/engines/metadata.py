@@ -47,7 +47,7 @@ def parse_metadata(text: str, engine: str) -> Metadata:
         EngineRecordError: not JSON, another schema, a field of the wrong kind, or bindings as `check_bindings`.
     """
     data = metadata_object(text, engine)
-    inputs = _bindings(data, "inputs", ("min", "opt", "max"))
+    inputs = _bindings(data, "inputs", ("min", "opt", "max", "multiple", "offset"))
     outputs = _bindings(data, "outputs", ())
     check_bindings(inputs, outputs)
     return Metadata(inputs, outputs, _plan(data), _mapping(data, "provenance"))
@@ -156,9 +156,7 @@ def _binding(entry: object, bounds: Sequence[str]) -> Binding:
             f"the shape of binding {name!r} must be a list of sizes and expressions, found {shape!r:.80}"
         )
     profile = {key: _sizes(entry, key, len(shape), name) for key in bounds}
-    return Binding(
-        name, dtype, tuple(shape), profile.get("min"), profile.get("opt"), profile.get("max")
-    )
+    return Binding(name, dtype, tuple(shape), *profile.values())
 
 
 def _is_size(value: object) -> bool:

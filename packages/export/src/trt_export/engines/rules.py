@@ -16,8 +16,8 @@ def check_bindings(inputs: Sequence[Binding], outputs: Sequence[Binding]) -> Non
     """Check names, bounds and shape expressions of all bindings.
 
     Raises:
-        EngineRecordError: no binding on a side, a name twice, an input without `min <= opt <= max`, a shape that is no
-            expression over the free dimensions of the inputs.
+        EngineRecordError: no binding on a side, a name twice, an input without `min <= opt <= max`, multiples without
+            offsets or smaller than them, a shape that is no expression over the free dimensions of the inputs.
     """
     free = {
         f"i{index}d{axis}"
@@ -31,6 +31,7 @@ def check_bindings(inputs: Sequence[Binding], outputs: Sequence[Binding]) -> Non
             _check_shape(binding, role, free)
     for binding in inputs:
         _check_bounds(binding)
+        _check_steps(binding)
 
 
 def check_name(name: str) -> None:
@@ -123,3 +124,21 @@ def _check_bounds(binding: Binding) -> None:
             raise EngineRecordError(
                 f"input {binding.name!r}: expected min <= opt <= max in dimension {axis}, found {least}, {best}, {most}"
             )
+
+
+def _check_steps(binding: Binding) -> None:
+    if binding.multiple is None and binding.offset is None:
+        return
+    multiples, offsets = binding.multiple or (), binding.offset or ()
+    steps = list(zip(multiples, offsets, strict=False))
+    for axis, (multiple, offset) in enumerate(steps):
+        if offset >= multiple or (isinstance(binding.shape[axis], int) and multiple != 1):
+            raise EngineRecordError(
+                f"input {binding.name!r}: expected 'offset' smaller than 'multiple', and 0 and 1 in a static dimension,"
+                f" found {offset} and {multiple} in dimension {axis}"
+            )
+    if len(steps) != len(binding.shape):
+        raise EngineRecordError(
+            f"input {binding.name!r}: expected 'multiple' and 'offset' together, found"
+            f" {binding.multiple} and {binding.offset}"
+        )

@@ -4,6 +4,7 @@ Inside torch, sizes are sympy expressions over symbols. An engine knows no symbo
 each symbol is solved for an input dimension, named `i<input>d<dim>`, and every other size is written with those names.
 """
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Generic, Protocol, TypeGuard, TypeVar
@@ -191,6 +192,23 @@ class InputDimensions:
     def shape(self, tensor: torch.Tensor) -> tuple[int | str, ...]:
         """Return the tensor's shape for the record; raises as `text`."""
         return tuple(self.text(size_of(size)) for size in tensor.shape)
+
+
+def step_of(size: sympy.Expr) -> tuple[int, int]:
+    """Return `(multiple, offset)` of a size: whatever its symbols are, it is an integer times `multiple` plus `offset`.
+
+    `32*s` gives (32, 0), `2*s - 1` gives (2, 1), `s*t` gives (1, 0).
+    """
+    constant, terms = sympy.expand(size).as_coeff_Add()
+    if not isinstance(constant, sympy.Integer) or terms == 0:
+        return 1, 0
+    multiple = 0
+    for term in sympy.Add.make_args(terms):
+        factor, rest = term.as_coeff_Mul()
+        if not (isinstance(factor, sympy.Integer) and rest.is_integer):
+            return 1, 0
+        multiple = math.gcd(multiple, int(factor))
+    return (multiple, int(constant) % multiple) if multiple > 1 else (1, 0)
 
 
 def dimension_symbol(position: int, dimension: int) -> sympy.Symbol:

@@ -37,5 +37,11 @@ def plan_fields(plan: PlanHeader) -> dict[str, Any]:
 
 def profile(binding: Binding) -> dict[str, tuple[int, ...]] | None:
     """The sizes that an input was built for; None for an output."""
-    sizes = {"min": binding.minimum, "opt": binding.optimum, "max": binding.maximum}
+    sizes = {
+        "min": binding.minimum,
+        "opt": binding.optimum,
+        "max": binding.maximum,
+        "multiple": binding.multiple,
+        "offset": binding.offset,
+    }
     return {key: value for key, value in sizes.items() if value is not None} or None

@@ -145,13 +145,26 @@ def _fits(binding: Binding, dim: int, expected: int | str, size: Any) -> bool:
         return isinstance(size, int) and size == expected
     if not isinstance(size, int) or binding.minimum is None or binding.maximum is None:
         return True  # Sizes that only a run knows are checked by the run.
-    return binding.minimum[dim] <= size <= binding.maximum[dim]
+    if not binding.minimum[dim] <= size <= binding.maximum[dim]:
+        return False
+    multiple, offset = _step(binding, dim)
+    return size % multiple == offset
 
 
 def _allowed(binding: Binding, dim: int) -> str:
     if isinstance(binding.shape[dim], int) or binding.minimum is None or binding.maximum is None:
         return str(binding.shape[dim])
-    return f"{binding.minimum[dim]} to {binding.maximum[dim]}"
+    allowed = f"{binding.minimum[dim]} to {binding.maximum[dim]}"
+    multiple, offset = _step(binding, dim)
+    if multiple == 1:
+        return allowed
+    return f"{allowed}, a multiple of {multiple}" + (f" plus {offset}" if offset else "")
+
+
+def _step(binding: Binding, dim: int) -> tuple[int, int]:
+    if binding.multiple is None or binding.offset is None:
+        return 1, 0
+    return binding.multiple[dim], binding.offset[dim]
 
 
 def value_of(node: Node) -> Any:
