@@ -20,6 +20,7 @@
 #include "mapped_file.h"
 #include "python_delegate.h"
 #include "python_executor.h"
+#include "python_gil.h"
 #include "python_reference.h"
 #include "record_values.h"
 #include "sha256.h"
@@ -48,7 +49,7 @@ std::shared_ptr<Plan> share_plan(const py::buffer& source) {
     const auto* const data = static_cast<const std::byte*>(info->ptr);
     const auto size = static_cast<std::size_t>(info->size);
     std::shared_ptr<const void> owner(info.release(), [](py::buffer_info* const owned) {
-        with_interpreter([&] { delete owned; });
+        release_with_gil([&] { delete owned; });
     });
     return std::make_shared<Plan>(data, size, std::move(owner));
 }
@@ -66,11 +67,13 @@ void register_python_sha256(py::function function) {
     const PythonReference held{std::move(function)};
     register_sha256(
         std::make_shared<const Sha256Function>([held](const std::span<const std::byte> bytes) {
-            const py::gil_scoped_acquire gil;
-            const auto memory =
-                py::memoryview::from_memory(bytes.data(), static_cast<py::ssize_t>(bytes.size()));
-            const auto digest = held.get()(memory).cast<std::string>();
-            memory.attr("release")();
+            const auto digest = with_gil([&] {
+                const auto memory = py::memoryview::from_memory(
+                    bytes.data(), static_cast<py::ssize_t>(bytes.size()));
+                auto result = held.get()(memory).cast<std::string>();
+                memory.attr("release")();
+                return result;
+            });
             Sha256 result;
             TORCH_CHECK(digest.size() == result.size(), "sha256 of a plan: expected ",
                         result.size(), " bytes from the registered function, found ",
@@ -83,10 +86,8 @@ void register_python_sha256(py::function function) {
 // `function() -> bool`.
 void register_python_takes_tensors(py::function function) {
     const PythonReference held{std::move(function)};
-    register_takes_tensors(std::make_shared<const TakesTensors>([held] {
-        const py::gil_scoped_acquire gil;
-        return held.get()().cast<bool>();
-    }));
+    register_takes_tensors(std::make_shared<const TakesTensors>(
+        [held] { return with_gil([&] { return held.get()().cast<bool>(); }); }));
 }
 
 py::object make_engine(std::shared_ptr<Plan> plan, const py::dict& fields) {

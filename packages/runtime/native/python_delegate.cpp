@@ -17,7 +17,7 @@
 #include "delegate/payload.h"
 #include "delegate/raw_engine.h"
 #include "errors.h"
-#include "interpreter_exit.h"
+#include "python_gil.h"
 #include "python_reference.h"
 
 namespace py = pybind11;
@@ -77,13 +77,15 @@ void keep_interruption(PyObject* const value) {
 
 template <typename Work>
 auto with_python(const Work& work) {
-    const py::gil_scoped_acquire gil;
-    const OriginalStreams streams;
-    try {
-        return outliving_interpreter(work);
-    } catch (const py::error_already_set& error) {
-        rethrow(error);
-    }
+    return with_gil([&] {
+        // A thread that Python ends stays in `work`, and does not touch the streams any more.
+        const OriginalStreams streams;
+        try {
+            return outliving_interpreter(work);
+        } catch (const py::error_already_set& error) {
+            rethrow(error);
+        }
+    });
 }
 
 py::list to_python(const std::span<const RawTensor> tensors) {

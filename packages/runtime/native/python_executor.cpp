@@ -9,7 +9,7 @@
 
 #include "errors.h"
 #include "executor.h"
-#include "interpreter_exit.h"
+#include "python_gil.h"
 #include "python_reference.h"
 
 namespace py = pybind11;
@@ -27,16 +27,6 @@ py::dict checked_dict(const Record& record) {
                           "); the record is damaged, make it again");
         throw;
     }
-}
-
-// Does work with the GIL. Inside of it too a thread may be ended, and must not give the GIL back
-// then.
-template <typename Work>
-auto with_gil(const Work& work) {
-    return outliving_interpreter([&] {
-        const py::gil_scoped_acquire gil;
-        return outliving_interpreter(work);
-    });
 }
 
 // All of these are called without the GIL and without a lock, and take the GIL themselves. A Python

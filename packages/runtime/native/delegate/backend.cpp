@@ -187,8 +187,10 @@ void keep_log_out_of_python() {
 // Registers the delegate in the ExecuTorch of this process, under the one or the other name, and
 // says what `register_as` does.
 extern "C" TRT_DELEGATE_API int trt_delegate_register(const int is_inline) {
-    static Backend backend;
+    // Never destroyed: ExecuTorch's registry refers to it, and threads that are still in a call
+    // when the process exits, or objects that outlive static ones, go on using it.
+    static auto* const backend = new Backend;
     static const bool is_quiet = (keep_log_out_of_python(), true);
     static_cast<void>(is_quiet);
-    return register_as(is_inline != 0 ? kInlineBackend : kReferenceBackend, backend);
+    return register_as(is_inline != 0 ? kInlineBackend : kReferenceBackend, *backend);
 }
