@@ -12,9 +12,10 @@ import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 from trt_export.errors import FileFormatError
+from trt_export.files.zip_window import open_member
 from trt_export.plan import HEADER_BYTES
 
 _CLASSES = "__torch__.torch.classes."
@@ -89,8 +90,9 @@ def read_pt2(path: Path) -> Pt2:
         FileFormatError: not a `.pt2`, or a damaged one.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            return _read(archive)
+        # Without a buffer of its own: `open_member` has one where it helps, and headers of plans are small.
+        with path.open("rb", buffering=0) as file, zipfile.ZipFile(file) as archive:
+            return _read(file, archive)
     except (
         zipfile.BadZipFile,
         EOFError,
@@ -104,7 +106,7 @@ def read_pt2(path: Path) -> Pt2:
         ) from error
 
 
-def _read(archive: zipfile.ZipFile) -> Pt2:
+def _read(source: BinaryIO, archive: zipfile.ZipFile) -> Pt2:
     names = {_inner(name): name for name in archive.namelist()}
     models = [name for name in names if name.startswith("models/") and name.endswith(".json")]
     if not models:
@@ -119,7 +121,8 @@ def _read(archive: zipfile.ZipFile) -> Pt2:
         constants = _config(archive, names, f"data/constants/{name}_constants_config.json")
         for target, entry in constants.items():
             if types.get(target) in _ENGINE_CLASSES:
-                with archive.open(names[f"data/constants/{entry['path_name']}"]) as file:
+                member = names[f"data/constants/{entry['path_name']}"]
+                with open_member(source, archive, member) as file:
                     engines.append(StoredEngine(target, types[target], *_state(file)))
         programs.append(
             _program(name, data, [key for key, type_ in types.items() if type_ in _ENGINE_CLASSES])

@@ -14,8 +14,8 @@ from trt_export.inspecting.of_pte import pte_info
 def info(path: str | os.PathLike[str]) -> PteInfo | Pt2Info:
     """Describe a `.pte` or `.pt2` by its content, whatever its name.
 
-    Of a `.pte` only headers and metadata are read. The engines of a `.pt2` are read whole and checked
-    against the checksum in their records.
+    Only headers and metadata are read, and the plans that a `.pt2` of trt-runtime up to 0.4 holds as text; those are
+    checked against the sha256 in their records.
 
     Raises:
         FileFormatError: neither of the two, or a damaged one, or no file.
