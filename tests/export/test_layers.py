@@ -15,7 +15,7 @@ ROOT = Path(trt_export.__file__).parent
 # Floor by floor, from the ground up; a module imports its own floor's package and lower floors only.
 FLOORS = (
     ("errors", "json_text"),
-    ("formats", "initial_state", "phases", "plan", "symbols"),
+    ("formats", "initial_state", "one_at_a_time", "phases", "plan", "symbols"),
     ("files", "engines", "builders"),
     ("passes", "compiling"),
     ("delegate",),

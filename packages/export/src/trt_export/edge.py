@@ -27,6 +27,7 @@ from trt_export.delegate.shared_buffers import planning_config
 from trt_export.errors import LoweringError
 from trt_export.files.atomic import check_writable, write_files
 from trt_export.formats import Format
+from trt_export.one_at_a_time import one_at_a_time
 from trt_export.passes.pipeline import Pass, Pipeline
 from trt_export.passes.prepare import PREPARE, Lowering
 from trt_export.symbols import only_symbols
@@ -34,6 +35,7 @@ from trt_export.symbols import only_symbols
 Partitioners: TypeAlias = Sequence[Partitioner] | Mapping[str, Sequence[Partitioner]]
 
 
+@one_at_a_time
 def to_edge(
     programs: ExportedProgram | Mapping[str, ExportedProgram],
     *,
@@ -166,6 +168,7 @@ PASSES: tuple[Pass[EdgeLowering], ...] = (
 )
 
 
+@one_at_a_time
 def save(
     manager: EdgeProgramManager | ExecutorchProgramManager,
     path: str | os.PathLike[str],
@@ -196,6 +199,7 @@ def save(
     return write_files(pte_writers(manager, path, config=config, shared_buffers=shared_buffers))
 
 
+@one_at_a_time
 def pte_writers(
     manager: EdgeProgramManager | ExecutorchProgramManager,
     path: str | os.PathLike[str],

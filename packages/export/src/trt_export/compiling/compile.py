@@ -23,11 +23,13 @@ from trt_export.compiling.splice import BuiltPartition, splice
 from trt_export.compiling.subprogram import Source
 from trt_export.compiling.support import is_computation
 from trt_export.errors import ComputeCapabilityError, NothingToCompileError, UnsupportedProgramError
+from trt_export.one_at_a_time import one_at_a_time
 from trt_export.symbols import only_symbols
 
 _log = logging.getLogger("trt_export")
 
 
+@one_at_a_time
 def compile(
     exported_program: ExportedProgram,
     *,
@@ -42,6 +44,8 @@ def compile(
     The result has the source's inputs, outputs, names and dynamic shapes. It runs in PyTorch, by itself or as
     `.module()`, and `torch.export.save` writes it with its engines. The source is not changed, and running the
     result does not change the source's buffers. The result is for inference: it has no gradients.
+
+    Calls of several threads, and those of `to_edge` and `save`, wait for each other.
 
     Args:
         exported_program: what `torch.export.export` or `torch.export.load` returned.

@@ -26,8 +26,10 @@ def forget(programs: Iterable[ExportedProgram]) -> None:
             if isinstance(value, FakeTensor) and value.fake_mode.shape_env is not None:
                 caches.append(getattr(value.fake_mode.shape_env, "fake_tensor_cache", {}))
     for cache in {id(cache): cache for cache in caches}.values():
-        for key in [key for key in cache if _has_delegate(key)]:
-            del cache[key]
+        # In steps that no other thread can come between: torch may be tracing in one.
+        for key in list(cache):
+            if _has_delegate(key):
+                cache.pop(key, None)
 
 
 def _has_delegate(key: Any) -> bool:

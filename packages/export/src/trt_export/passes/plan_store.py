@@ -35,7 +35,7 @@ class StoredPlan:
 
 
 _plans: weakref.WeakValueDictionary[str, StoredPlan] = weakref.WeakValueDictionary()
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may store a plan while its thread does
 
 
 def store(tensor: torch.Tensor, sha256: str) -> StoredPlan:
@@ -56,7 +56,8 @@ def find(key: str) -> StoredPlan:
     Raises:
         LoweringError: nobody holds it any more.
     """
-    plan = _plans.get(key)
+    with _lock:
+        plan = _plans.get(key)
     if plan is None:
         raise LoweringError(
             f"expected the plan {key!r} of an engine call in this process, where its program was rewritten; it is"
