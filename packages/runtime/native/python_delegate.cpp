@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "delegate/last_error.h"
+#include "delegate/log.h"
 #include "delegate/payload.h"
 #include "delegate/raw_engine.h"
 #include "errors.h"
@@ -222,6 +223,14 @@ void bind_delegate(py::module_& module) {
         take_delegate_error();
         keep_interruption(nullptr);
     });
+    py::enum_<LogMode>(module, "LogMode")
+        .value("UNEXPLAINED", LogMode::kUnexplained)
+        .value("ALL", LogMode::kAll)
+        .value("NONE", LogMode::kNone);
+    module.def("set_log_mode", &set_log_mode, py::arg("mode"));
+    module.def("begin_log_capture", &begin_log_capture);
+    module.def("end_log_capture", &end_log_capture);
+    module.def("take_log", [] { return py::bytes(take_log()).attr("decode")("utf-8", "replace"); });
     module.def("take_interruption", [] {
         PyObject* const value = std::exchange(interruption, nullptr);
         return value == nullptr ? py::object(py::none()) : py::reinterpret_steal<py::object>(value);

@@ -159,11 +159,11 @@ class Backend final : public et::BackendInterface {
 // ExecuTorch's Python bindings swap the buffer of std::cerr for the time of a call, and log through
 // it: the buffer writes to sys.stderr, in Python, which may give the GIL away. Calls of other
 // threads then put the buffers back in the wrong order, and the next message goes to one that is
-// gone. So its messages go to the process's own stderr, in the same words.
+// gone. So its messages go to the process's own stderr, in the same words (log.h).
 void log_without_python(et_timestamp_t /*timestamp*/, et_pal_log_level_t /*level*/,
                         const char* const file, const char* /*function*/, const std::size_t line,
                         const char* const message, std::size_t /*length*/) {
-    std::fprintf(stderr, "[%s:%zu] %s\n", file, line, message);
+    trt_delegate_log(file, line, message);
 }
 
 // Registers a backend under a name. 0: it is registered, now or before; 1: another library has
@@ -175,13 +175,6 @@ int register_as(const char* const name, Backend& backend) {
     return et::register_backend({name, &backend}) == et::Error::Ok ? 0 : 2;
 }
 
-void keep_log_out_of_python() {
-    // ExecuTorch would remark there that its bindings had a log of their own. The GIL is held.
-    std::streambuf* const buffer = std::cerr.rdbuf(nullptr);
-    et::register_pal(et::PalImpl::create(&log_without_python, __FILE__));
-    std::cerr.rdbuf(buffer);
-}
-
 }  // namespace
 
 // Registers the delegate in the ExecuTorch of this process, under the one or the other name, and
@@ -190,7 +183,13 @@ extern "C" TRT_DELEGATE_API int trt_delegate_register(const int is_inline) {
     // Never destroyed: ExecuTorch's registry refers to it, and threads that are still in a call
     // when the process exits, or objects that outlive static ones, go on using it.
     static auto* const backend = new Backend;
-    static const bool is_quiet = (keep_log_out_of_python(), true);
-    static_cast<void>(is_quiet);
     return register_as(is_inline != 0 ? kInlineBackend : kReferenceBackend, *backend);
+}
+
+// Replaces the log of the ExecuTorch of this process by `log_without_python`. The GIL is held.
+extern "C" TRT_DELEGATE_API void trt_delegate_replace_log() {
+    // ExecuTorch would remark there that its bindings had a log of their own.
+    std::streambuf* const buffer = std::cerr.rdbuf(nullptr);
+    et::register_pal(et::PalImpl::create(&log_without_python, __FILE__));
+    std::cerr.rdbuf(buffer);
 }

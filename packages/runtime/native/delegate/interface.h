@@ -81,6 +81,10 @@ TRT_DELEGATE_API TrtDelegateStatus trt_delegate_execute(TrtDelegate* delegate,
    for Python, which ExecuTorch tells nothing but a number. */
 TRT_DELEGATE_API void trt_delegate_refuse(const char* message);
 
+/* Takes a message of ExecuTorch's log, from any thread and without the GIL: for stderr, or for the
+   exception that the call ends in (log.h). */
+TRT_DELEGATE_API void trt_delegate_log(const char* file, size_t line, const char* message);
+
 TRT_DELEGATE_API void trt_delegate_close(TrtDelegate* delegate);
 
 #ifdef __cplusplus

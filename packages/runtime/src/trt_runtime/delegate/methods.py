@@ -21,6 +21,9 @@ from .state import sharing_groups
 
 Execute = Callable[[Sequence[Any]], Sequence[Any]]
 
+# Of ExecuTorch's log in an error that nothing else explains; the first ones are the cause of the others.
+_LOG_LINES = 3
+
 
 class Loader(Protocol):
     """Loads methods of one file with ExecuTorch."""
@@ -135,9 +138,13 @@ class Method:
         with self._lock:
             try:
                 begin(call)
-                if self._execute is None:
-                    return self._run_first(inputs)
-                return self._run(self._execute, inputs)
+                _native.begin_log_capture()  # what fails is in the exception: it is said once
+                try:
+                    if self._execute is None:
+                        return self._run_first(inputs)
+                    return self._run(self._execute, inputs)
+                finally:
+                    _native.end_log_capture()
             finally:
                 end(call)
 
@@ -200,6 +207,7 @@ def _explain(
     """
     interruption = _native.take_interruption()
     name, message = _native.take_delegate_error()
+    log = _native.take_log()
     if interruption is not None:
         raise interruption from None
     if name:
@@ -207,4 +215,5 @@ def _explain(
         return kind(f"{what}: {message}")
     if refusal is not None:
         return InputError(refusal)
-    return ProgramError(f"{what}: expected {expected}, found: {str(error) or type(error).__name__}")
+    found = "; ".join([str(error) or type(error).__name__, *log.splitlines()[:_LOG_LINES]])
+    return ProgramError(f"{what}: expected {expected}, found: {found}")

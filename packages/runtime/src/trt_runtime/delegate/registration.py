@@ -10,7 +10,8 @@ import threading
 from pathlib import Path
 from types import ModuleType
 
-from ..errors import DelegateNameTakenError, ExecutorUnavailableError
+from .. import _native
+from ..errors import DelegateNameTakenError, ExecutorUnavailableError, UsageError
 from .engine import register as register_engines
 
 BACKEND_ID = "TrtRuntimeBackend"
@@ -20,6 +21,7 @@ INSTALL = "pip install 'trt-runtime[executorch]'"
 # What trt_delegate_register returns.
 _REGISTERED, _TAKEN = 0, 1
 
+_is_log_replaced = False
 _lock = threading.RLock()  # a signal handler may load a program while its thread does
 
 
@@ -27,16 +29,25 @@ def register_delegate() -> None:
     """Register the delegate in ExecuTorch's Python runtime; again is harmless.
 
     Its name is ``TrtRuntimeBackend``, and ``TensorRTBackend`` for files that have their plans inline.
-    `trt_runtime.load` does it by itself. Call it to run programs with `executorch.runtime` directly.
+    `trt_runtime.load` does it by itself. Call it to run programs with `executorch.runtime` directly. ExecuTorch's log
+    is replaced unless the environment variable TRT_RUNTIME_EXECUTORCH_LOG says otherwise (docs/delegate.md).
 
     Raises:
         ExecutorUnavailableError: ExecuTorch is missing or does not load the delegate.
         DelegateNameTakenError: another library has registered a ``TensorRTBackend``, which is left alone;
             files for ``TrtRuntimeBackend`` run all the same.
+        UsageError: TRT_RUNTIME_EXECUTORCH_LOG has another value than those that it may have.
 
     """
+    global _is_log_replaced
     with _lock:
+        mode = _log_mode()
         library = _load(portable_library())
+        if mode is not None:
+            _native.set_log_mode(mode)
+            if not _is_log_replaced:
+                library.trt_delegate_replace_log()
+                _is_log_replaced = True
         register_engines()
         for name, is_inline in ((BACKEND_ID, False), (INLINE_BACKEND_ID, True)):
             outcome = library.trt_delegate_register(is_inline)
@@ -51,6 +62,25 @@ def register_delegate() -> None:
                     f"ExecuTorch: expected room for the backend {name!r}, found its registry full; load "
                     "fewer backends into this process"
                 )
+
+
+_LOG = "TRT_RUNTIME_EXECUTORCH_LOG"
+_LOG_MODES = {
+    "": _native.LogMode.UNEXPLAINED,
+    "all": _native.LogMode.ALL,
+    "off": _native.LogMode.NONE,
+    "executorch": None,
+}
+
+
+def _log_mode() -> _native.LogMode | None:
+    """What becomes of ExecuTorch's messages; None: its log is left as it is. Raises UsageError."""
+    value = os.environ.get(_LOG, "")
+    if value not in _LOG_MODES:
+        raise UsageError(
+            f"{_LOG}: expected all, off or executorch, found {value!r:.40}; set it to one of them, or unset it"
+        )
+    return _LOG_MODES[value]
 
 
 def portable_library() -> ModuleType:
