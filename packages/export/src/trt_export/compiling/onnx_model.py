@@ -11,6 +11,7 @@ from torch.onnx._internal.exporter._core import torch_dtype_to_onnx_dtype
 
 from trt_export.builders import OnnxFile
 from trt_export.compiling import torch_onnx
+from trt_export.compiling.converters import NoExactTranslation
 from trt_export.compiling.subprogram import CannotCut, Source, Subprogram, cut_out
 
 
@@ -35,7 +36,7 @@ def convert(source: Source, nodes: Sequence[Node]) -> OnnxPartition:
         torch_onnx.promote_types(subprogram.program.graph_module)
         model = torch_onnx.translate(subprogram.program)
     except Exception as error:  # whatever torch.onnx stumbles on, the program still runs in PyTorch
-        reason = f"torch.onnx cannot convert it: {_root_cause(error)}"
+        reason = _reason(error)
         named = _named_node(error, subprogram) or _first_failing(source, nodes)
         raise CannotCut({named: reason}) from error
     _pin_names(model, subprogram)
@@ -54,10 +55,13 @@ def _named_node(error: BaseException, subprogram: Subprogram) -> Node | None:
     return None
 
 
-def _root_cause(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+    if isinstance(error, NoExactTranslation):
+        return str(error)
+    first_line = next(iter(str(error).strip().splitlines()), "")
+    return f"torch.onnx cannot convert it: {type(error).__name__}: {first_line}"
 
 
 def _first_failing(source: Source, nodes: Sequence[Node]) -> Node:

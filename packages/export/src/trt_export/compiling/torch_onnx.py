@@ -5,6 +5,7 @@ so rename the nodes that its error messages speak of. The functions used here ar
 public, and trt-export is bound to one minor version of torch for them.
 """
 
+import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Iterator
@@ -17,6 +18,9 @@ from torch.export import ExportedProgram
 from torch.onnx._internal._lazy_import import onnxscript_apis  # type: ignore[attr-defined]
 from torch.onnx._internal.exporter import _core, _decomp, _fx_passes, _registration
 
+from trt_export.compiling.converters import CONVERTERS, converter
+from trt_export.compiling.near_identity import protect_numbers
+
 OPSET = 20
 """Of the ONNX models: Gelu and LayerNormalization are operators of their own, and every builder here reads it."""
 
@@ -24,7 +28,17 @@ OPSET = 20
 @functools.cache
 def _registry() -> _registration.ONNXRegistry:
     with _quiet():
-        return _registration.ONNXRegistry.from_torchlib(opset_version=OPSET)
+        registry = _registration.ONNXRegistry.from_torchlib(opset_version=OPSET)
+    for metas in registry.functions.values():
+        for position, meta in enumerate(metas):
+            if not meta.is_complex:
+                used = converter(meta.fx_target, meta.onnx_function)
+                # A copy: torch.onnx shares these objects between registries.
+                metas[position] = dataclasses.replace(meta, onnx_function=used)
+    for target in CONVERTERS:
+        if not registry.is_registered(target):
+            registry.register_op(target, converter(target, None))
+    return registry
 
 
 Table = dict[Any, Callable[..., Any]]
@@ -57,6 +71,19 @@ def has_converter(target: torch._ops.OpOverload) -> bool:
 def promote_types(module: torch.fx.GraphModule) -> None:
     """Make implicit type promotion (`int_tensor + 1.5`) explicit in the graph, in place; ONNX has none."""
     _fx_passes.insert_type_promotion_nodes(module)
+    for node in module.graph.find_nodes(op="call_function", target=_SCALAR_TENSOR):
+        number, dtype = node.args[0], node.kwargs.get("dtype")
+        if type(number) is int and dtype in _INTEGERS:
+            node.update_arg(0, _wrapped(number, torch.iinfo(dtype)))
+
+
+_SCALAR_TENSOR = torch.ops.aten.scalar_tensor.default
+_INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
+
+
+def _wrapped(number: int, limits: torch.iinfo) -> int:
+    """Return the number as PyTorch has it in a narrower dtype: `int32_tensor + 2**40` adds 0."""
+    return (number - limits.min) % (limits.max - limits.min + 1) + limits.min
 
 
 def translate(program: ExportedProgram) -> ir.Model:
@@ -70,6 +97,7 @@ def translate(program: ExportedProgram) -> ir.Model:
             if (source := node.meta.get("node")) is not None:
                 node.metadata_props[SOURCE_NODE] = source.name
         model = onnxscript_apis.convert_version(model, OPSET)
+        protect_numbers(model)
         optimized: ir.Model = onnxscript_apis.optimize(model)
     return optimized
 

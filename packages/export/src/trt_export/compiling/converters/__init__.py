@@ -1,0 +1,56 @@
+"""Translations of ours, where those of torch.onnx compute other numbers than PyTorch.
+
+Each file has one kind of fault and says in its functions what torch.onnx's translation does wrong. A converter is
+called like one of torch.onnx (ONNX values for tensors, Python numbers for scalars, under onnxscript's evaluator) and
+returns ONNX values, or `NotImplemented` where torch.onnx's own is right. It raises `NoExactTranslation` where ONNX has
+no right translation: the operator then stays in PyTorch.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from torch._ops import OpOverload
+
+from trt_export.compiling.converters import (
+    attention,
+    constants,
+    division,
+    powers,
+    reductions,
+    signs,
+)
+from trt_export.compiling.converters.double import exact_numbers
+from trt_export.compiling.converters.values import Converter, NoExactTranslation
+
+CONVERTERS: Mapping[OpOverload, Converter] = MappingProxyType(
+    {
+        **constants.CONVERTERS,
+        **division.CONVERTERS,
+        **powers.CONVERTERS,
+        **reductions.CONVERTERS,
+        **signs.CONVERTERS,
+    }
+)
+
+
+def converter(target: Any, upstream: Converter | None) -> Converter | None:
+    """Return the converter to use for an operator, given that of torch.onnx; None if there is none."""
+    if target in attention.WRAPPERS and upstream is not None:
+        return exact_numbers(attention.WRAPPERS[target](exact_numbers(upstream)))
+    ours = CONVERTERS.get(target)
+    if ours is None:
+        return None if upstream is None else exact_numbers(upstream)
+
+    def convert(*args: Any, **kwargs: Any) -> Any:
+        result = ours(*args, **kwargs)
+        if result is not NotImplemented:
+            return result
+        if upstream is None:
+            raise NoExactTranslation("torch.onnx has no converter for it with these arguments")
+        return upstream(*args, **kwargs)
+
+    return exact_numbers(convert)
+
+
+__all__ = ["CONVERTERS", "Converter", "NoExactTranslation", "converter"]
