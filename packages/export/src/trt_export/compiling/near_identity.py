@@ -32,8 +32,7 @@ def _is_nearly(value: ir.Value, identity: float) -> bool:
 
 def _protect(graph: ir.Graph, node: ir.Node, position: int) -> None:
     value, result = node.inputs[position], node.outputs[0]
-    other = node.inputs[1 - position]
-    assert value is not None and other is not None
+    assert value is not None
     tensor = ir.convenience.get_const_tensor(value)
     assert tensor is not None
     made = ir.tensor(tensor.numpy().reshape(1), dtype=tensor.dtype)
@@ -46,7 +45,7 @@ def _protect(graph: ir.Graph, node: ir.Node, position: int) -> None:
         flat = ir.node("Reshape", [result, shape.outputs[0]])
         ir.convenience.replace_all_uses_with(result, flat.outputs[0], replace_graph_outputs=True)
         flat.replace_input_with(0, result)
-        flat.outputs[0].shape, flat.outputs[0].dtype = result.shape, result.dtype
+        flat.outputs[0].shape, flat.outputs[0].type = result.shape, result.type
         result.shape = ir.Shape([1])
         flat.metadata_props.update(node.metadata_props)
         graph.insert_after(node, [shape, flat])

@@ -11,7 +11,7 @@ from torch.onnx._internal.exporter._core import torch_dtype_to_onnx_dtype
 
 from trt_export.builders import OnnxFile
 from trt_export.compiling import torch_onnx
-from trt_export.compiling.converters import NoExactTranslation
+from trt_export.compiling.converters import NoExactTranslationError
 from trt_export.compiling.subprogram import CannotCut, Source, Subprogram, cut_out
 
 
@@ -58,7 +58,7 @@ def _named_node(error: BaseException, subprogram: Subprogram) -> Node | None:
 def _reason(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
-    if isinstance(error, NoExactTranslation):
+    if isinstance(error, NoExactTranslationError):
         return str(error)
     first_line = next(iter(str(error).strip().splitlines()), "")
     return f"torch.onnx cannot convert it: {type(error).__name__}: {first_line}"

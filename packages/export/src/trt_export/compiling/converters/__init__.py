@@ -2,8 +2,8 @@
 
 Each file has one kind of fault and says in its functions what torch.onnx's translation does wrong. A converter is
 called like one of torch.onnx (ONNX values for tensors, Python numbers for scalars, under onnxscript's evaluator) and
-returns ONNX values, or `NotImplemented` where torch.onnx's own is right. It raises `NoExactTranslation` where ONNX has
-no right translation: the operator then stays in PyTorch.
+returns ONNX values, or `NotImplemented` where torch.onnx's own is right. It raises `NoExactTranslationError` where
+ONNX has no right translation: the operator then stays in PyTorch.
 """
 
 from collections.abc import Mapping
@@ -16,17 +16,19 @@ from trt_export.compiling.converters import (
     attention,
     constants,
     division,
+    doubles,
     powers,
     reductions,
     signs,
 )
 from trt_export.compiling.converters.double import exact_numbers
-from trt_export.compiling.converters.values import Converter, NoExactTranslation
+from trt_export.compiling.converters.values import Converter, NoExactTranslationError
 
 CONVERTERS: Mapping[OpOverload, Converter] = MappingProxyType(
     {
         **constants.CONVERTERS,
         **division.CONVERTERS,
+        **doubles.CONVERTERS,
         **powers.CONVERTERS,
         **reductions.CONVERTERS,
         **signs.CONVERTERS,
@@ -34,23 +36,24 @@ CONVERTERS: Mapping[OpOverload, Converter] = MappingProxyType(
 )
 
 
-def converter(target: Any, upstream: Converter | None) -> Converter | None:
-    """Return the converter to use for an operator, given that of torch.onnx; None if there is none."""
+def converter(target: Any, upstream: Converter | None) -> Converter:
+    """Return the converter to use for an operator, given that of torch.onnx, None if it has none."""
     if target in attention.WRAPPERS and upstream is not None:
         return exact_numbers(attention.WRAPPERS[target](exact_numbers(upstream)))
     ours = CONVERTERS.get(target)
     if ours is None:
-        return None if upstream is None else exact_numbers(upstream)
+        assert upstream is not None
+        return exact_numbers(upstream)
 
     def convert(*args: Any, **kwargs: Any) -> Any:
         result = ours(*args, **kwargs)
         if result is not NotImplemented:
             return result
         if upstream is None:
-            raise NoExactTranslation("torch.onnx has no converter for it with these arguments")
+            raise NoExactTranslationError("torch.onnx has no converter for it with these arguments")
         return upstream(*args, **kwargs)
 
     return exact_numbers(convert)
 
 
-__all__ = ["CONVERTERS", "Converter", "NoExactTranslation", "converter"]
+__all__ = ["CONVERTERS", "Converter", "NoExactTranslationError", "converter"]

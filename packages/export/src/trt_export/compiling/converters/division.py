@@ -61,7 +61,8 @@ def fmod(self: Any, other: Any) -> Any:
 
 
 def _dtype(self: Any, other: Any) -> ir.DataType:
-    dtype: ir.DataType = (self if isinstance(self, ir.Value) else other).dtype
+    dtype = (self if isinstance(self, ir.Value) else other).dtype
+    assert isinstance(dtype, ir.DataType)
     return dtype
 
 

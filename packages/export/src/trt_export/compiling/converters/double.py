@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnxscript import evaluator
 from onnxscript.values import OnnxFunction, Op
 
-from trt_export.compiling.converters.values import Converter, NoExactTranslation, constant
+from trt_export.compiling.converters.values import Converter, NoExactTranslationError, constant
 
 _DOUBLE = ir.DataType.DOUBLE
 
@@ -44,7 +44,7 @@ def _is_double(value: Any) -> bool:
     return isinstance(value, ir.Value) and value.dtype == _DOUBLE
 
 
-class _ExactNumbers(evaluator.Evaluator):
+class _ExactNumbers(evaluator.Evaluator):  # type: ignore[misc]  # it is Any for mypy
     """Makes constants of Python floats where the recorder behind it would round them."""
 
     def __init__(self, recorder: evaluator.Evaluator) -> None:
@@ -54,7 +54,7 @@ class _ExactNumbers(evaluator.Evaluator):
         """Record an operator.
 
         Raises:
-            NoExactTranslation: a float attribute is none in float32.
+            NoExactTranslationError: a float attribute is none in float32.
         """
         with evaluator.default_as(self._recorder):
             if op.name == "Constant":
@@ -74,7 +74,7 @@ class _ExactNumbers(evaluator.Evaluator):
         """Record a function of onnxscript's library.
 
         Raises:
-            NoExactTranslation: a float attribute is none in float32.
+            NoExactTranslationError: a float attribute is none in float32.
         """
         signature = getattr(function, "_pt_onnx_signature", None) or function.op_signature
         inputs = {one.name for one in signature.params if isinstance(one, ir.schemas.Parameter)}
@@ -109,7 +109,7 @@ def _exact_constant(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
 def _check_attributes(name: str, attributes: Mapping[str, Any]) -> None:
     for attribute, value in attributes.items():
         if not _in_float32(value):
-            raise NoExactTranslation(
+            raise NoExactTranslationError(
                 f"ONNX keeps {attribute} of {name} in float32, which {value!r} is not exactly"
             )
 

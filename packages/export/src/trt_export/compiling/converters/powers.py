@@ -9,7 +9,7 @@ from torch._ops import OpOverload
 from trt_export.compiling.converters.values import (
     NARROW_FLOATS,
     Converter,
-    NoExactTranslation,
+    NoExactTranslationError,
     constant,
     known,
     op,
@@ -41,7 +41,7 @@ def power(self: Any, exponent: Any) -> Any:
 def power_of_number(self: Any, exponent: Any) -> Any:
     """Raise a Python number to powers. ONNX Runtime computes integers in float64."""
     if isinstance(self, int) and exponent.dtype.is_integer():
-        raise NoExactTranslation(_INTEGERS)
+        raise NoExactTranslationError(_INTEGERS)
     return NotImplemented
 
 
@@ -54,7 +54,7 @@ def _integer_power(self: Any, exponent: Any) -> Any:
     if isinstance(number, float):
         return NotImplemented  # the result is a float
     if not isinstance(number, int) or number < 0:
-        raise NoExactTranslation(_INTEGERS)
+        raise NoExactTranslationError(_INTEGERS)
     if number == 0:
         return op.Expand(constant(1, self.dtype), op.Shape(self))
     result, square = None, self

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import torch
 from torch._ops import OpOverload
 
-from trt_export.compiling.converters.values import Converter, NoExactTranslation, constant, op
+from trt_export.compiling.converters.values import Converter, NoExactTranslationError, constant, op
 
 aten = torch.ops.aten
 
@@ -34,10 +34,12 @@ def sum_over(self: Any, dim: Any = None, keepdim: bool = False, dtype: int | Non
     result = given or (
         _INT64 if self.dtype.is_integer() or self.dtype == ir.DataType.BOOL else None
     )
-    if result is None or (result == self.dtype and result != _INT64):
+    if result is None or (result == self.dtype and not result.is_integer()):
         return NotImplemented
     if not self.shape:
         return op.Cast(self, to=result)
+    if result.is_integer() and result != _INT64:  # PyTorch wraps around, ONNX Runtime saturates
+        return op.Cast(sum_over(self, dim, keepdim, _INT64), to=result)
     values = self if self.dtype == result else op.Cast(self, to=result)
     axes = None if dim is None else _axes(dim)
 
@@ -117,7 +119,7 @@ def _count(sizes: Sequence[int]) -> int:
 
 def _multiplied(values: Any, dim: int, size: int | None, dtype: ir.DataType) -> Any:
     if not size:  # None, or an empty dimension
-        raise NoExactTranslation(
+        raise NoExactTranslationError(
             "ONNX Runtime multiplies integers in float64, which is wrong beyond 2**53, and the number of factors "
             "is not known here"
         )

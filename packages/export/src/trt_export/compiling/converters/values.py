@@ -15,7 +15,7 @@ NARROW_FLOATS = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 """Computed in float32 and rounded once, as PyTorch does, where an operator takes several steps."""
 
 
-class NoExactTranslation(Exception):
+class NoExactTranslationError(Exception):
     """No ONNX operators compute what PyTorch computes; the message is the reason to leave a node in PyTorch."""
 
 
