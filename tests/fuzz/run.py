@@ -4,7 +4,7 @@
 
 The Python that runs this has torch and nlohmann-json installed, whose headers are used. ``FOLDER`` keeps what was
 built and the inputs that reached new code, from which the next run goes on. An input that finds a fault is kept there
-too, and named at the end: give it a name in seeds.py once the fault is mended.
+too, and named at the end: make a case of docs/contract of it once the fault is mended.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ class Fuzzer:
 
 
 FUZZERS = (
-    Fuzzer("blob", ("delegate/blob.cpp", "delegate/json_fields.cpp"), max_length=2048),
-    Fuzzer("reference", ("delegate/reference.cpp", "delegate/json_fields.cpp"), max_length=1024),
-    Fuzzer("record", ("record.cpp", "errors.cpp"), max_length=1024, needs_torch=True),
+    Fuzzer("blob", ("delegate/blob.cpp", "delegate/json_fields.cpp"), max_length=4096),
+    Fuzzer("reference", ("delegate/reference.cpp", "delegate/json_fields.cpp"), max_length=4096),
+    Fuzzer("record", ("record.cpp", "errors.cpp"), max_length=2048, needs_torch=True),
     Fuzzer("fields", ("record.cpp", "errors.cpp"), max_length=512, needs_torch=True),
     Fuzzer(
         "plan",

@@ -154,6 +154,12 @@ def _metadata(
             raise EngineRecordError(
                 f"field {name!r} of an engine record must be a string, not {type(value).__name__}"
             )
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise EngineRecordError(
+                f"field {name!r} of an engine record must be of whole characters, found {value!r:.80}"
+            ) from error
         fields[name] = value
     return MetadataRecord(MappingProxyType(fields))
 
