@@ -24,6 +24,7 @@ from trt_export.errors import (
     BindingTypeError,
     ConstantDeviceError,
     CorruptPlanError,
+    DynamicNumberError,
     LoweringError,
     NoEngineError,
     OutputAllocatorError,
@@ -195,3 +196,26 @@ def test_a_node_without_a_shape() -> None:
     next(node for node in program.graph.nodes if node.name == "relu").meta.pop("val")
     with pytest.raises(LoweringError, match=r"'relu' carries no shape"):
         prepare({"forward": program})
+
+
+@pytest.mark.parametrize(("kind", "value"), [("int", 3), ("nested int", [3])])
+def test_a_number_that_may_change_is_refused(kind: str, value: Any) -> None:
+    class Scaled(torch.nn.Module):
+        def forward(self, x: torch.Tensor, n: Any) -> torch.Tensor:
+            return self.called(x) * (n if isinstance(n, int) else n[0])
+
+        def called(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.ops.trt_runtime.execute_engine([x], self.engine)[0]
+
+    module = Scaled()
+    module.engine = one_output_engine()
+    dynamic = torch.export.Dim.DYNAMIC
+    program = export(
+        module,
+        (torch.ones(2, 8), value),
+        dynamic_shapes={"x": None, "n": [dynamic] if isinstance(value, list) else dynamic},
+    )
+    with pytest.raises(
+        DynamicNumberError, match=r"input 'n.*' of method 'decode': .*take a tensor"
+    ):
+        prepare({"good": one_call(), "decode": program})

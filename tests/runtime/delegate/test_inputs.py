@@ -100,8 +100,13 @@ def test_an_error_of_one_thread_is_not_told_in_another(program) -> None:
     assert "dimension" not in str(caught.value)
 
 
-def test_memory_in_another_order_of_dimensions_is_refused(tmp_path: Path) -> None:
-    """ExecuTorch may hand over channels last; the engine would read it in the wrong order."""
+@pytest.mark.parametrize("exporter", ["old", "new"])
+def test_memory_in_another_order_of_dimensions(
+    exporter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine would read channels last in the wrong order: the exporter makes it contiguous since 0.4.0."""
+    if exporter == "old":
+        monkeypatch.setattr("trt_export.passes.stage.Stage.make_contiguous", lambda stage: None)
     engine = engine_of(
         [("Relu", ["a"], ["b"])],
         [binding("a", "float32", [1, 3, 4, 5], {})],
@@ -113,8 +118,12 @@ def test_memory_in_another_order_of_dimensions_is_refused(tmp_path: Path) -> Non
 
     program = torch.export.export(Runs(engine, forward), (torch.randn(1, 3, 4, 5),))
     loaded = load(program, tmp_path / "channels_last.pte")
+    x = torch.randn(1, 3, 4, 5)
+    if exporter == "new":
+        assert torch.equal(loaded.run([x])[0], x.relu())
+        return
     with pytest.raises(InputError, match=r"expected contiguous memory, .* lower it again"):
-        loaded.run([torch.randn(1, 3, 4, 5)])
+        loaded.run([x])
 
 
 def test_a_method_without_engines_runs(tmp_path: Path) -> None:
@@ -155,3 +164,45 @@ def test_a_number_is_the_one_that_was_exported(tmp_path: Path) -> None:
             program.run([X, wrong])
     with pytest.raises(InputError, match=r"input 0: expected the sizes \[2, 8\], found \[3, 8\]"):
         program.run([torch.ones(3, 8), 2.5])
+
+
+def test_none_for_a_number_that_the_file_has_no_place_for(tmp_path: Path) -> None:
+    """ExecuTorch ends the process if it is given what its tables ask for."""
+    import executorch.exir
+
+    class Scaled(nn.Module):
+        def forward(self, x: Tensor, factor: int, unused: Any = None) -> Tensor:
+            return x * factor
+
+    dynamic = {"x": None, "factor": torch.export.Dim.DYNAMIC, "unused": None}
+    exported = torch.export.export(Scaled(), (X, 3, None), dynamic_shapes=dynamic)
+    path = tmp_path / "scaled.pte"
+    executorch.exir.to_edge(exported).to_executorch().save(str(path))
+    program = trt_runtime.load(path)
+    for value in (None, 3, 2.5, True, X):
+        with pytest.raises(
+            InputError, match=r"input 1: .*a number that may change, .* tensor instead"
+        ):
+            program.run([X, value, None])
+
+
+def test_no_other_kind_of_value_reaches_executorch(tmp_path: Path) -> None:
+    import executorch.exir
+
+    class Mixed(nn.Module):
+        def forward(self, x: Tensor, n: int, f: float, b: bool, none: Any = None) -> Tensor:
+            return x * n + f if b else x
+
+    good = [X, 2, 0.5, True, None]
+    path = tmp_path / "mixed.pte"
+    exported = torch.export.export(Mixed(), tuple(good))
+    executorch.exir.to_edge(exported).to_executorch().save(str(path))
+    program = trt_runtime.load(path)
+    others = [None, X, 3, 1.5, False, "text", b"", object(), [X], (), {}, X.numpy(), 1j, 2**70]
+    for index, fitting in enumerate(good):
+        for other in others:
+            if (other is None and fitting is None) or (other is X and fitting is X):
+                continue
+            with pytest.raises(InputError, match=f"input {index}: expected"):
+                program.run([*good[:index], other, *good[index + 1 :]])
+    assert torch.equal(program.run(good)[0], X * 2 + 0.5)

@@ -209,7 +209,8 @@ def pte_writers(
 ) -> dict[Path, Callable[[BinaryIO], object]]:
     """What `save` writes, file by file, for those who write more along with it. Arguments as for `save`."""
     if isinstance(manager, EdgeProgramManager):
-        programs = {name: manager.exported_program(name) for name in manager.methods}
+        programs = {name: manager.exported_program(name) for name in sorted(manager.methods)}
+        _check_unused(programs)
         manager = manager.to_executorch(planning_config(config, programs, shared_buffers))
         forget(map(manager.exported_program, manager.methods))
     elif config is not None or shared_buffers:
@@ -223,6 +224,17 @@ def pte_writers(
         target: manager.write_to_file,
         **{file: cord.write_to_file for file, cord in data.items()},
     }
+
+
+def _check_unused(programs: Mapping[str, ExportedProgram]) -> None:
+    """ExecuTorch's `to_executorch` writes buffers back in the manager's own graphs, and fails the second time."""
+    for name, program in programs.items():
+        (results,) = program.graph.output_node().args
+        if len(results) != len(program.graph_signature.output_specs):
+            raise LoweringError(
+                f"method {name!r}: expected a manager that was not saved before, found one that was, which changes"
+                " programs with state: keep what its to_executorch returns to write it twice, or call to_edge again"
+            )
 
 
 def _check_backends() -> None:
@@ -260,5 +272,12 @@ def _keep_initial_state(program: ExportedProgram) -> None:
         target = buffers.get(node.name) if node.op == "placeholder" else None
         if target in mutated:
             value = program.state_dict.get(target, program.constants.get(target))
-            if isinstance(value, torch.Tensor) and bool(value.any()):
+            if isinstance(value, torch.Tensor) and not _is_zero(value):
                 node.meta["et_init_buffer"] = True
+
+
+def _is_zero(value: torch.Tensor) -> bool:
+    """Whether all elements are zero, and none is -0.0."""
+    if value.is_floating_point() and value.itemsize > 1 and bool(value.signbit().any()):
+        return False
+    return not bool(value.any())

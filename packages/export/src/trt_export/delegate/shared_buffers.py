@@ -59,19 +59,25 @@ def _with_new_planners(
 ) -> ExecutorchBackendConfig:
     """A planner that shares buffers collects those of each lowering, so each lowering gets a new one."""
     planners = config.memory_planning_pass
-    by_method = planners if isinstance(planners, dict) else dict.fromkeys(programs, planners)
-    by_id = {id(planner): planner for planner in by_method.values()}
-    sharing = [planner for planner in by_id.values() if _shares(planner)]
-    for planner in sharing:
-        group = {m: programs[m] for m, own in by_method.items() if own is planner and m in programs}
-        _compare(group, _common(group))
-    copies = {key: _fresh(planner) for key, planner in by_id.items()}
+    if not isinstance(planners, dict):
+        if _shares(planners):
+            _compare(programs, _common(programs))
+        fresh: Any = _fresh(planners)
+        shares = _shares(planners)
+    else:
+        for planner in filter(_shares, planners.values()):
+            methods = [method for method, other in planners.items() if other is planner]
+            if len(methods) > 1:  # ExecuTorch (1.4) would place its buffers once for each of them
+                raise LoweringError(
+                    f"memory_planning_pass: expected a planner for each method, found one that shares for"
+                    f" {' and '.join(methods)}; give it alone, for all methods, or use shared_buffers"
+                )
+        fresh = {method: _fresh(planner) for method, planner in planners.items()}
+        shares = any(map(_shares, planners.values()))
     return dataclasses.replace(
         config,
-        memory_planning_pass={method: copies[id(own)] for method, own in planners.items()}
-        if isinstance(planners, dict)
-        else copies[id(planners)],
-        emit_mutable_buffer_names=bool(sharing) or config.emit_mutable_buffer_names,
+        memory_planning_pass=fresh,
+        emit_mutable_buffer_names=shares or config.emit_mutable_buffer_names,
     )
 
 

@@ -79,7 +79,7 @@ def load_methods(
     groups = sharing_groups(signatures)
     if groups and data is not None:
         raise ProgramError(
-            f"{path}: expected methods with state of their own beside a data file, found {' and '.join(groups[0])}, "
+            f"expected methods with state of their own beside a data file, found {' and '.join(groups[0])}, "
             "which share theirs, and ExecuTorch's Python runtime has no shared memory for programs with a data file; "
             "write the program without data_file"
         )

@@ -40,6 +40,8 @@ class Program:
             self._methods = load_methods(
                 self._path, None if data is None else files[1], signatures, verify
             )
+        except ProgramError as error:
+            raise ProgramError(f"{self._path}: {error}") from None
         except (RuntimeError, MemoryError) as error:
             raise ProgramError(
                 f"{' with '.join(map(str, files))}: expected an ExecuTorch program that loads, found: "
