@@ -202,7 +202,7 @@ def test_a_node_without_a_shape() -> None:
 def test_a_number_that_may_change_is_refused(kind: str, value: Any) -> None:
     class Scaled(torch.nn.Module):
         def forward(self, x: torch.Tensor, n: Any) -> torch.Tensor:
-            return self.called(x) * (n if isinstance(n, int) else n[0])
+            return self.called(x) * (n[0] if isinstance(n, list) else n)
 
         def called(self, x: torch.Tensor) -> torch.Tensor:
             return torch.ops.trt_runtime.execute_engine([x], self.engine)[0]
