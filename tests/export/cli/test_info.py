@@ -2,8 +2,6 @@
 
 import json
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -240,12 +238,6 @@ def test_names_in_a_file_do_not_steer_the_terminal(
     assert "builder \ufffd" in text
 
 
-def test_no_file_and_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for path in (tmp_path, tmp_path / "missing.pte"):
-        assert main(["info", str(path)]) == 1
-        assert "cannot read" in capsys.readouterr().err
-
-
 def test_info_needs_neither_torch_nor_executorch_nor_the_runtime(
     pte: Path, engine_pt2: Path
 ) -> None:
@@ -278,16 +270,3 @@ def test_one_flipped_bit_in_a_plan_is_a_problem(
     damaged.write_bytes(data)
     assert main(["info", str(damaged)]) == 1
     assert "the plan is damaged: sha256" in capsys.readouterr().err
-
-
-def test_a_full_device_behind_stdout_is_no_traceback(pte: Path) -> None:
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "trt_export", "info", str(pte)],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 1
-    assert done.stderr == "trt-export: error: the system refused: No space left on device\n"

@@ -33,7 +33,7 @@ def _run_command(argv: Sequence[str] | None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = console.Parser(
         prog="trt-export",
         description="Compile PyTorch programs to engines and lower them to ExecuTorch .pte files.",
         epilog=f"example: trt-export build model.pt2 -o model.pte && trt-export info model.pte\n\n{EXIT_CODES}",

@@ -57,7 +57,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = console.Parser(
         prog="trt-runtime",
         description="Run ExecuTorch .pte files that hold engines.",
         epilog="example: trt-runtime check model.pte && trt-runtime run model.pte --inputs in.npz\n\n"

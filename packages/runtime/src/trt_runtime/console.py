@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TextIO
+from typing import Any, TextIO
 
 from . import interrupts
 from .errors import TrtRuntimeError, UsageError
@@ -21,6 +22,14 @@ exit codes:
   2    wrong usage: arguments, or a file that is missing, a directory, or cannot be read or written
   130  interrupted (Ctrl-C)
 Errors are text on stderr, also with --json."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse's parser, which would drop the error of a stdout that cannot take the help."""
+
+    def print_help(self, file: Any = None) -> None:
+        """Print the help; raises OSError."""
+        print(self.format_help(), end="", file=file)
 
 
 def run(work: Callable[[], int]) -> int:
