@@ -1,7 +1,10 @@
 """The TensorRT builders: real TensorRT-RTX engines without a GPU, in processes that leave nothing behind."""
 
 import importlib.util
+import os
 import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -79,6 +82,39 @@ def test_a_package_that_does_not_work_is_an_error_with_its_own_words(
     module._describe.cache_clear()
     with pytest.raises(MissingBuilderError, match="No module named 'tensorrt'"):
         get_builder("tensorrt")
+
+
+_PACKAGE = """
+class ILogger: pass
+class ComputeCapability: pass
+ComputeCapability.__members__ = {"SM86": 0}
+__version__ = "7.7.7"
+"""
+
+
+@pytest.mark.parametrize("place", ["PYTHONPATH", "user site"])
+def test_a_package_that_this_process_finds_is_found_by_the_worker(
+    place: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A worker runs with `-I`, which hides both places from it; the package here only has a version."""
+    base = tmp_path_factory.mktemp("base")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    folder = base if place == "PYTHONPATH" else base / "lib" / f"python{version}" / "site-packages"
+    (folder / "tensorrt").mkdir(parents=True)
+    (folder / "tensorrt" / "__init__.py").write_text(_PACKAGE)
+    program = (
+        "import site, sys; site.addsitedir(sys.argv[1]) if sys.argv[2] == 'user site' else None\n"
+        "from trt_export.builders import get_builder; print(get_builder('tensorrt').version)"
+    )
+    environment = os.environ | ({"PYTHONPATH": str(folder)} if place == "PYTHONPATH" else {})
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder), place],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == "7.7.7", done.stderr
 
 
 def test_all_refused_nodes_are_found_at_once() -> None:

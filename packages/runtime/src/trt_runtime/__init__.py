@@ -76,6 +76,8 @@ def capabilities() -> frozenset[str]:
     - ``tensor-state``: torch saves an engine with its plan as it is, not in base64, and copies of an engine
       share its plan. ``__getstate__()`` called from Python is the list of strings that it always was, and
       states of every earlier release are read.
+    - ``exact-int8``: ONNX Runtime computes quantized models exactly, also on processors where its fast way
+      saturates.
     - ``mapped-plans``: `Engine.from_plan` and `load_program` map the plans in files rather than read them.
     - ``named-data-delegate``: the delegate of this release runs programs whose plans are in named data
       (docs/delegate.md), besides those that have them in the payloads.

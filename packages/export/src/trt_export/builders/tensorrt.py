@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -56,7 +57,7 @@ class TensorRTBuilder(Builder):
             raise MissingBuilderError(
                 f'builder {name} needs the package {name}, which is not installed: pip install "trt-export[{name}]"'
             )
-        description = _describe(self._module)
+        description = _describe(self._module, _search_path())
         self.version: str = description["version"]
         self.compute_capabilities = self._capabilities(
             description["compute_capabilities"], compute_capabilities
@@ -135,6 +136,7 @@ class TensorRTBuilder(Builder):
         reply = _ask(
             {
                 "module": self._module,
+                "path": _search_path(),
                 "task": task,
                 "name": request.name,
                 "model": str(model),
@@ -162,16 +164,21 @@ class TensorRTBuilder(Builder):
 
 
 @functools.cache
-def _describe(module: str) -> dict[str, Any]:
+def _describe(module: str, path: tuple[str, ...]) -> dict[str, Any]:
     """Ask a fresh process for the library's version and compute capabilities; they do not change while we run."""
     with tempfile.TemporaryDirectory(prefix="trt-export-") as directory:
-        reply = _ask({"module": module, "task": "describe"}, Path(directory))
+        reply = _ask({"module": module, "path": path, "task": "describe"}, Path(directory))
     if "error" in reply:
         log = "\n  ".join(reply["messages"])
         raise MissingBuilderError(
             f"the package {module} is installed and does not work: {reply['error']}\n  {log}"
         )
     return reply
+
+
+def _search_path() -> tuple[str, ...]:
+    """Return where this process looks for modules: `-I` hides PYTHONPATH and the user's site from the worker."""
+    return tuple(os.path.abspath(entry) for entry in sys.path)
 
 
 def _ask(request: dict[str, Any], directory: Path) -> dict[str, Any]:

@@ -3,7 +3,8 @@
     python -I tensorrt_worker.py REQUEST.json REPLY.json
 
 A process serves one request because a failed build can change the engine that the same process builds next, and so
-that a crash of the library is a return code. Requests have `"module"` (`tensorrt`, `tensorrt_rtx`) and `"task"`:
+that a crash of the library is a return code. Requests have `"module"` (`tensorrt`, `tensorrt_rtx`), `"path"` (where to
+look for it and what it imports: `sys.path` of the process that asks) and `"task"`:
 
 - `describe`: the reply has `version` and `compute_capabilities`, by the names of the library's enumeration.
 - `check`, `build`: parse `model` (a path; weights as external data). The reply has `refusals`, a list of
@@ -23,6 +24,7 @@ def main(request_path: str, reply_path: str) -> None:
     """Serve the request in the file and write the reply."""
     with open(request_path, encoding="utf-8") as file:
         request = json.load(file)
+    sys.path[:] = request["path"]
     trt = importlib.import_module(request["module"])
     messages: list[str] = []
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .. import _native
+from .onnx_int8 import int8_settings
 from .onnx_weights import TYPES, DetachedModel, Weight, detach_weights
 from .wire import WireError
 
@@ -33,24 +34,36 @@ class Session:
             Exception: what ONNX Runtime raises. A dozen classes without a common base.
 
         """
+        for settings in int8_settings():
+            try:
+                self._open(model, settings)
+            except Exception:
+                if settings is int8_settings()[-1]:
+                    raise
+            else:
+                return
+
+    def _open(self, model: memoryview, settings: Mapping[str, str]) -> None:
         self.weights: Sequence[Any] = ()
         for tables_only in (False, True):
             detached = _detach(model, tables_only=tables_only)
             if detached is None or not detached.weights:
                 break
-            if self._opens(model, detached):
+            if self._opens(model, detached, settings):
                 # More than half of it copied, for weights that lie unaligned or are changed: all but all of it.
                 if detached.kept > sum(weight.nbytes for weight in detached.weights):
                     _native.count_plan_copy()
                 return
         if detached is None or detached.weights or detached.kept:  # else there is nothing in it
             _native.count_plan_copy()
-        self.ort = _session(bytes(model), _options())
+        self.ort = _session(bytes(model), _options(settings))
 
-    def _opens(self, model: memoryview, detached: DetachedModel) -> bool:
+    def _opens(
+        self, model: memoryview, detached: DetachedModel, settings: Mapping[str, str]
+    ) -> bool:
         import onnxruntime
 
-        options = _options()
+        options = _options(settings)
         options.add_session_config_entry(
             "session.model_external_initializers_file_folder_path", _FOLDER
         )
@@ -87,10 +100,12 @@ def _view(model: memoryview, weight: Weight) -> np.ndarray[Any, Any]:
     return array.reshape(weight.shape)
 
 
-def _options() -> Any:
+def _options(settings: Mapping[str, str]) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
+    for key, value in settings.items():
+        options.add_session_config_entry(key, value)
     options.log_severity_level = _SILENT
     # As many threads as torch was told to use. Left to itself ONNX Runtime takes all cores and pins its
     # threads, which fails noisily in containers.
