@@ -14,7 +14,7 @@ import trt_export
 ROOT = Path(trt_export.__file__).parent
 # Floor by floor, from the ground up; a module imports its own floor's package and lower floors only.
 FLOORS = (
-    ("errors", "json_text"),
+    ("errors", "interrupts", "json_text"),
     ("formats", "initial_state", "one_at_a_time", "phases", "plan", "symbols"),
     ("files", "engines", "builders"),
     ("passes", "compiling"),
@@ -22,6 +22,7 @@ FLOORS = (
     ("edge", "inspecting"),
     ("building", "doctor"),
     ("describing", "progress"),
+    ("console",),
     ("cli",),
     ("__main__",),
 )

@@ -24,7 +24,7 @@ def _quantized(*, one_zero_point: bool) -> Engine:
         "weight": _WEIGHT,
         "weight_scale": np.full(_COLUMNS, 0.01, np.float32),
         "weight_zero": np.zeros(_COLUMNS, np.int8),
-        "second": np.ascontiguousarray(_WEIGHT[: _COLUMNS, :]),
+        "second": np.ascontiguousarray(_WEIGHT[:_COLUMNS, :]),
         "second_zero": np.zeros(_COLUMNS, np.int8),
         "middle_scale": np.float32(8),
     }

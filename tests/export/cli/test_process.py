@@ -115,7 +115,7 @@ def test_a_build_without_streams(plain_pt2: Path, tmp_path: Path) -> None:
     assert main(["info", str(tmp_path / "out.pte")]) == 0
 
 
-@pytest.mark.parametrize("arguments", (*COMMANDS, "--version"))
+@pytest.mark.parametrize("arguments", [*COMMANDS, "--version"])
 def test_a_full_disk_behind_stdout(arguments: str, pte: Path, tmp_path: Path) -> None:
     done = shell(arguments.replace("MODEL.pte", str(pte)), ">/dev/full", tmp_path)
     assert done.returncode == 1

@@ -39,7 +39,13 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"example: trt-export build model.pt2 -o model.pte && trt-export info model.pte\n\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"trt-export {__version__}")
+    parser.add_argument(
+        "--version",
+        action=console.ShowVersion,
+        nargs=0,
+        const=f"trt-export {__version__}",
+        help="show the version and exit",
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_build(commands)
     _add_info(commands)

@@ -32,6 +32,15 @@ class Parser(argparse.ArgumentParser):
         print(self.format_help(), end="", file=file)
 
 
+class ShowVersion(argparse.Action):
+    """argparse's action for `--version`, which would drop the same error."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print the version, raises OSError; then exit."""
+        print(self.const)
+        parser.exit()
+
+
 def run(work: Callable[[], int]) -> int:
     """Do the work of the command and return the exit code; what went wrong is said on stderr.
 

@@ -64,7 +64,13 @@ def _parser() -> argparse.ArgumentParser:
         f"{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"trt-runtime {__version__}")
+    parser.add_argument(
+        "--version",
+        action=console.ShowVersion,
+        nargs=0,
+        const=f"trt-runtime {__version__}",
+        help="show the version and exit",
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands)
     _add_command(

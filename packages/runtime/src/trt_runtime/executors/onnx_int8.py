@@ -1,9 +1,10 @@
 """Settings with which ONNX Runtime computes int8 models exactly on this machine.
 
-On x86 processors without VNNI instructions, ONNX Runtime multiplies uint8 activations by int8 weights with an instruction
-that adds pairs of products in 16 bits and saturates: results are off by several percent. Its setting
-`session.x64quantprecision` makes the weights uint8 instead, whose products do not saturate. On processors with VNNI that
-setting only halves the speed (measured: 0.40 ms became 0.90 ms for 64 x 1024 x 1024), so the processor is asked first.
+On x86 processors without VNNI instructions, ONNX Runtime multiplies uint8 activations by int8 weights with an
+instruction that adds pairs of products in 16 bits and saturates: results are off by several percent. Its setting
+`session.x64quantprecision` makes the weights uint8 instead, whose products do not saturate. On processors with VNNI
+that setting only halves the speed (measured: 0.40 ms became 0.90 ms for 64 x 1024 x 1024), so the processor is asked
+first.
 """
 
 from __future__ import annotations
