@@ -14,7 +14,7 @@ import trt_export
 ROOT = Path(trt_export.__file__).parent
 # Floor by floor, from the ground up; a module imports its own floor's package and lower floors only.
 FLOORS = (
-    ("errors", "interrupts", "json_text"),
+    ("errors", "interrupts", "json_text", "streams"),
     ("formats", "initial_state", "one_at_a_time", "phases", "plan", "symbols"),
     ("files", "engines", "builders"),
     ("passes", "compiling"),
