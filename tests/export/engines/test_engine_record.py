@@ -231,7 +231,8 @@ def test_a_plan_that_is_not_the_one_in_the_record() -> None:
     with pytest.raises(UnknownPlanFormatError, match="not a plan"):
         check_plan(good, b"what" + rtx_plan()[4:])
     with pytest.raises(
-        CorruptPlanError, match="describes a tensorrt-rtx plan, its plan is a tensorrt one"
+        CorruptPlanError,
+        match="describes a plan of format tensorrt-rtx, found one of format tensorrt;",
     ):
         check_plan(good, b"ftrt" + rtx_plan()[4:])
 

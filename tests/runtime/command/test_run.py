@@ -116,9 +116,13 @@ def test_help_shows_an_example(name: str, command: Command) -> None:
 
 
 def test_an_engine_that_does_not_run_here_is_an_answer_of_its_own(
-    for_a_gpu: Path, arrays: Path
+    for_a_gpu: Path, arrays: Path, tmp_path: Path
 ) -> None:
     """In a process of its own: what a shell sees."""
+    names = trt_runtime.load(for_a_gpu).signature().names
+    with np.load(arrays) as given:
+        np.savez(tmp_path / "named.npz", **dict.fromkeys(names, given["x"]))
+    arrays = tmp_path / "named.npz"
     done = subprocess.run(
         [sys.executable, "-m", "trt_runtime", "run", for_a_gpu, "--inputs", arrays],
         capture_output=True,

@@ -143,6 +143,6 @@ def test_whatever_is_wrong_with_an_npz_is_one_error(content: bytes, tmp_path: Pa
 def test_numbers_of_another_byte_order_are_read_right(tmp_path: Path) -> None:
     path = tmp_path / "in.npz"
     np.savez(path, np.arange(6, dtype=">f4").reshape(2, 3), np.array(7, ">i8"))
-    first, second = read_arrays(path)
+    (_, first), (_, second) = read_arrays(path)
     assert first.tolist() == [[0, 1, 2], [3, 4, 5]]
     assert (second.item(), second.shape) == (7, ())

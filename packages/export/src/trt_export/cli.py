@@ -19,6 +19,7 @@ from trt_export import __version__, console
 from trt_export.console import EXIT_CODES, EXIT_NO, printable, say
 from trt_export.errors import FallbackWarning
 from trt_export.formats import BACKENDS
+from trt_export.hints import on_command_line
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,7 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run_command(argv: Sequence[str] | None) -> int:
     arguments = _parser().parse_args(argv)
-    code: int = arguments.run(arguments)
+    with on_command_line():
+        code: int = arguments.run(arguments)
     return code
 
 

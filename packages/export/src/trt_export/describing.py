@@ -25,8 +25,10 @@ def _pte(pte: PteInfo) -> Iterator[str]:
 
 
 def _method(method: MethodInfo) -> Iterator[str]:
+    names = dict(enumerate(method.input_names))
     for index, value in enumerate(method.inputs):
-        yield f"input {index}: {_value(value)}"
+        name = f", named {names[index]}" if index in names else ""
+        yield f"input {index}: {_value(value)}{name}"
     sources = dict(method.mutated_inputs)
     for index, value in enumerate(method.outputs):
         mutated = f", input {sources[index]} as the model leaves it" if index in sources else ""

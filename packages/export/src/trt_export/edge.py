@@ -21,12 +21,13 @@ from torch.export import ExportedProgram
 from trt_export.delegate.backend import TensorRTBackend, TrtRuntimeBackend
 from trt_export.delegate.caches import forget
 from trt_export.delegate.held_outputs import hold_outputs, release_outputs
-from trt_export.delegate.mutations import mutated_inputs
+from trt_export.delegate.mutations import input_names, mutated_inputs
 from trt_export.delegate.partitioner import EnginePartitioner
 from trt_export.delegate.shared_buffers import planning_config
 from trt_export.errors import LoweringError
 from trt_export.files.atomic import check_writable, write_files
 from trt_export.formats import Format
+from trt_export.hints import hint
 from trt_export.one_at_a_time import one_at_a_time
 from trt_export.passes.pipeline import Pass, Pipeline
 from trt_export.passes.prepare import PREPARE, Lowering
@@ -137,10 +138,11 @@ def _hold_outputs(state: EdgeLowering) -> None:
 
 def _delegate(state: EdgeLowering) -> None:
     assert state.manager is not None
-    mutations = mutated_inputs(state.edge_programs())
-    state.manager = state.manager.to_backend(
-        {method: EnginePartitioner(state.data_file, mutations) for method in state.programs}
+    programs = state.edge_programs()
+    partitioner = EnginePartitioner(
+        state.data_file, mutated_inputs(programs), input_names(programs)
     )
+    state.manager = state.manager.to_backend(dict.fromkeys(state.programs, partitioner))
 
 
 def _release_outputs(state: EdgeLowering) -> None:
@@ -254,7 +256,8 @@ def _check_data_file(name: str | None) -> None:
         name in ("", "..") or Path(name).name != name or not name.isprintable()
     ):
         raise LoweringError(
-            f"data_file: expected the name of a file without folder and ending, such as 'plans', found {name!r:.80}"
+            f"{hint('data_file', '--data-file')}: expected the name of a file without folder and ending, such as"
+            f" 'plans', found {name!r:.80}"
         )
 
 

@@ -19,6 +19,8 @@ BACKENDS: Mapping[Format, str] = {NAMED_DATA: "TrtRuntimeBackend", TR01: "Tensor
 DATA_FILE = "data_file"
 # The compile spec with the outputs that are mutated inputs: JSON, pairs of output and input by method.
 MUTATED_INPUTS = "mutated_inputs"
+# The compile spec with the names of the inputs: JSON, a list of names by method.
+INPUT_NAMES = "input_names"
 
 
 def key_of(sha256: str) -> str:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from .errors import UsageError
+from .delegate.signature import Signature
+from .errors import InputError, UsageError
 from .files import write_file
 
+_UNNAMED = re.compile(r"arr_\d+")
 
-def read_arrays(path: Path) -> list[torch.Tensor]:
-    """Read the arrays of an `.npz`, in the order of the file.
+
+def read_arrays(path: Path) -> list[tuple[str, torch.Tensor]]:
+    """Read the arrays of an `.npz` with their names, in the order of the file.
 
     Raises:
         UsageError: it cannot be read, is no `.npz`, or holds what no tensor can.
@@ -32,7 +36,7 @@ def read_arrays(path: Path) -> list[torch.Tensor]:
                 f"{path}: expected an .npz, found another kind of file; write it with numpy.savez"
             )
         with np.load(path, allow_pickle=False) as archive:
-            return [_tensor(path, name, archive[name]) for name in archive.files]
+            return [(name, _tensor(path, name, archive[name])) for name in archive.files]
     except UsageError:
         raise
     except OSError as error:
@@ -45,6 +49,58 @@ def read_arrays(path: Path) -> list[torch.Tensor]:
             f"{path}: expected an .npz of numbers, found something else ({type(error).__name__}: {error}); "
             "write it with numpy.savez"
         ) from error
+
+
+def in_order(
+    path: Path, arrays: Sequence[tuple[str, torch.Tensor]], method: Signature
+) -> list[Any]:
+    """Return arrays as the inputs of a method: by name, or in the order of the file if none has a name of its own.
+
+    `numpy.savez` names arrays `arr_0`, `arr_1`, ... if it is given none. An array without dimensions stands for a
+    number where the method takes one. A program that does not have the names of its inputs takes all in order.
+
+    Raises:
+        InputError: there are both named and unnamed arrays, or names are missing, unknown, or there twice.
+
+    """
+    found = [name for name, _ in arrays]
+    expected = method.names
+    if expected and (set(found) & set(expected) or not all(map(_UNNAMED.fullmatch, found))):
+        given = dict(arrays)
+        needed = {
+            name
+            for name, value in zip(expected, method.inputs, strict=True)
+            if not value.is_none or name in given
+        }
+        if len(given) != len(found) or set(found) != needed:
+            raise InputError(
+                f"{path}: expected an array for each input by its name, {', '.join(expected)}, found "
+                f"{', '.join(found)}{_difference(found, expected, needed)}; write them with "
+                f"numpy.savez(file, {', '.join(f'{name}=...' for name in expected)})"
+            )
+        values: list[Any] = [given.get(name) for name in expected]
+    else:
+        values = [tensor for _, tensor in arrays]
+    if len(values) != len(method.inputs):
+        return values  # `Program.run` says how many it takes
+    return [
+        value.item()
+        if isinstance(value, torch.Tensor) and not value.dim() and one.is_number
+        else value
+        for value, one in zip(values, method.inputs, strict=True)
+    ]
+
+
+def _difference(found: Sequence[str], expected: Sequence[str], needed: Collection[str]) -> str:
+    unnamed = [name for name in found if name not in expected and _UNNAMED.fullmatch(name)]
+    groups = {
+        "missing": [name for name in expected if name in needed and name not in found],
+        "unknown": [name for name in found if name not in expected and name not in unnamed],
+        "without a name": unnamed,
+        "twice": sorted({name for name in found if found.count(name) > 1}),
+    }
+    text = "; ".join(f"{what}: {', '.join(names)}" for what, names in groups.items() if names)
+    return f" ({text})" if text else ""
 
 
 def write_arrays(path: Path, outputs: Sequence[Any]) -> None:

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from . import __version__, console
-from .arrays import read_arrays, write_arrays
+from .arrays import in_order, read_arrays, write_arrays
 from .console import EXIT_CODES, EXIT_NO, printable
 from .delegate.check import INVALID, CheckedDelegate, check
 from .delegate.program import load
 from .delegate.pte import check_regular
 from .errors import ProgramError, UsageError
 from .files import check_output
+from .hints import on_command_line
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run_command(argv: Sequence[str] | None) -> int:
     arguments = _parser().parse_args(argv)
-    with _quiet():
+    with _quiet(), on_command_line():
         code: int = arguments.run(arguments)
     return code
 
@@ -121,7 +122,8 @@ def _add_run(commands: Any) -> None:
         type=_path,
         required=True,
         metavar="IN.npz",
-        help="the inputs, one array each, in the order of the file (numpy.savez keeps that of its arguments)",
+        help="the inputs, one array each: numpy.savez(file, NAME=array, ...) with the names that trt-export info shows,"
+        " or numpy.savez(file, array, ...) in their order",
     )
     command.add_argument(
         "--output",
@@ -139,8 +141,10 @@ def _run(arguments: argparse.Namespace) -> int:
             arguments.output, taken | ({"--data": arguments.data} if arguments.data else {})
         )
     _check_readable(arguments)
-    inputs = read_arrays(arguments.inputs)
-    outputs = load(arguments.program, arguments.data).run(inputs, arguments.method)
+    arrays = read_arrays(arguments.inputs)
+    program = load(arguments.program, arguments.data)
+    inputs = in_order(arguments.inputs, arrays, program.signature(arguments.method))
+    outputs = program.run(inputs, arguments.method)
     facts = [_describe(index, output) for index, output in enumerate(outputs)]
     if arguments.output is not None:
         write_arrays(arguments.output, outputs)

@@ -2,11 +2,19 @@
 
 from collections.abc import Sequence
 
-from trt_export.builders.base import Binding, Builder, BuildRequest, NodeRefusal, NodesRefused
+from trt_export.builders.base import (
+    Binding,
+    Builder,
+    BuildRequest,
+    NodeRefusal,
+    NodesRefused,
+    build_for_rtx,
+)
 from trt_export.builders.onnx_file import OnnxFile
 from trt_export.builders.onnxruntime import OnnxRuntimeBuilder, run_model
 from trt_export.builders.tensorrt import TensorRTBuilder
 from trt_export.errors import ComputeCapabilityError, UnknownBuilderError
+from trt_export.hints import hint
 
 __all__ = [
     "BUILDER_NAMES",
@@ -34,8 +42,8 @@ def get_builder(name: str, compute_capabilities: Sequence[str] | None = None) ->
     if name == "onnxruntime":
         if compute_capabilities is not None:
             raise ComputeCapabilityError(
-                "builder onnxruntime runs on the CPU and takes no compute capabilities: leave them out, "
-                'or build for a GPU (builder="tensorrt-rtx")'
+                "builder onnxruntime runs on the CPU and takes no compute capabilities: leave"
+                f" {hint('them', '--compute-capability')} out, or build for a GPU ({build_for_rtx()})"
             )
         return OnnxRuntimeBuilder()
     if name in ("tensorrt-rtx", "tensorrt"):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trt_export.builders.onnx_file import OnnxFile
+from trt_export.hints import hint
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ class NodesRefused(Exception):  # noqa: N818  (a message to `compile`, which tak
     def __init__(self, refusals: Sequence[NodeRefusal]) -> None:
         super().__init__("; ".join(refusal.reason for refusal in refusals))
         self.refusals = tuple(refusals)
+
+
+def build_for_rtx() -> str:
+    """Return how a caller chooses the builder that builds for GPUs without one."""
+    return hint('builder="tensorrt-rtx"', "--builder tensorrt-rtx")
 
 
 class Builder(ABC):

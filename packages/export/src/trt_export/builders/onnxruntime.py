@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from trt_export.builders.base import Builder, BuildRequest, NodeRefusal, NodesRefused
+from trt_export.builders.base import Builder, BuildRequest, NodeRefusal, NodesRefused, build_for_rtx
 from trt_export.builders.onnx_file import OnnxFile
 from trt_export.errors import BuildFailedError
 from trt_export.plan import write_onnxruntime_plan
@@ -19,10 +19,12 @@ class OnnxRuntimeBuilder(Builder):
 
     name = "onnxruntime"
     runs_onnxruntime = True
-    refused_dtypes: Mapping[str, str] = {
-        "bfloat16": "ONNX Runtime's CPU kernels have no bfloat16: convert the model to float32 or float16, "
-        'or build for TensorRT (builder="tensorrt-rtx")'
-    }
+
+    def __init__(self) -> None:
+        self.refused_dtypes: Mapping[str, str] = {
+            "bfloat16": "ONNX Runtime's CPU kernels have no bfloat16: convert the model to float32 or float16, "
+            f"or build for TensorRT ({build_for_rtx()})"
+        }
 
     def device(self, tensors_on: str) -> str:
         """Return `"cpu"`: ONNX Runtime runs on the CPU here, wherever the tensors of the program are."""
@@ -54,7 +56,7 @@ class OnnxRuntimeBuilder(Builder):
         if not request.model.fits_one_file:
             raise BuildFailedError(
                 f"the weights of {request.name} have {request.model.weights_size} bytes, and one ONNX model cannot "
-                'hold 2 GiB or more: split the model, or build it for TensorRT (builder="tensorrt-rtx")'
+                f"hold 2 GiB or more: split the model, or build it for TensorRT ({build_for_rtx()})"
             )
         if refusals := self.check(request):
             raise NodesRefused(refusals)

@@ -13,8 +13,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trt_export.builders.base import Binding, Builder, BuildRequest, NodeRefusal, NodesRefused
+from trt_export.builders.base import (
+    Binding,
+    Builder,
+    BuildRequest,
+    NodeRefusal,
+    NodesRefused,
+    build_for_rtx,
+)
 from trt_export.errors import BuildFailedError, ComputeCapabilityError, MissingBuilderError
+from trt_export.hints import hint
 
 _WORKER = Path(__file__).with_name("tensorrt_worker.py")
 
@@ -68,8 +76,8 @@ class TensorRTBuilder(Builder):
         if self.name == "tensorrt":
             if stated is not None:
                 raise ComputeCapabilityError(
-                    "builder tensorrt builds for the GPU of this machine and takes no compute capabilities: leave "
-                    'them out, or build ahead of time (builder="tensorrt-rtx")'
+                    "builder tensorrt builds for the GPU of this machine and takes no compute capabilities: leave"
+                    f" {hint('them', '--compute-capability')} out, or build ahead of time ({build_for_rtx()})"
                 )
             return ()
         if stated is None:

@@ -15,6 +15,7 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from trt_export.engines.shapes import is_dynamic, size_of, step_of
 from trt_export.errors import DynamicShapeError, UnboundedDimensionError
+from trt_export.hints import hint
 
 _log = logging.getLogger("trt_export")
 
@@ -195,9 +196,13 @@ def _how_to_bound(dimension: InputDimension, symbol: sympy.Symbol) -> str:
     key = dimension.name if dimension.size == symbol else str(symbol)
     return (
         f"dimension {number} of input {name!r} ({dimension.size}) has no maximum, and an engine needs one: export with "
-        f"torch.export.Dim({dim!r}, max=...), or bound it here: dynamic={{{key!r}: (min, opt, max)}}, "
-        f"on the command line --dynamic {key}=MIN:OPT:MAX"
+        f"torch.export.Dim({dim!r}, max=...), or bound it here: {how_to_bound(key)}"
     )
+
+
+def how_to_bound(name: str) -> str:
+    """Return how a caller bounds the dimension or symbol of this name."""
+    return hint(f'dynamic={{"{name}": (min, opt, max)}}', f"--dynamic {name}=MIN:OPT:MAX")
 
 
 def _input_dimensions(program: ExportedProgram) -> Iterator[InputDimension]:

@@ -100,7 +100,7 @@ def compile(
     )
     if not built:
         raise NothingToCompileError(
-            f"no part of the program can become a {maker.name} engine:\n{_listed(left)}"
+            f"no part of the program can become {_with_article(maker.name)} engine:\n{_listed(left)}"
         )
     summaries = tuple(_summary(partition) for partition in built)
     clock.step("splice", 0, 1)
@@ -162,11 +162,15 @@ def _summary(partition: BuiltPartition) -> EngineSummary:
     return EngineSummary(info.name, info.device, info.plan.size, dict(operators))
 
 
+def _with_article(name: str) -> str:
+    return f"{'an' if name[:1].lower() in tuple('aeiou') else 'a'} {name}"
+
+
 def _listed(left: Sequence[LeftNode]) -> str:
     counts = Counter((node.operator, node.reason) for node in left)
     return (
         "\n".join(
             f"  {count} x {operator}: {reason}" for (operator, reason), count in counts.items()
         )
-        or "  (empty)"
+        or "  it computes nothing: its outputs are inputs and constants"
     )

@@ -8,7 +8,7 @@ from torch.fx import Node
 
 import trt_runtime
 from trt_export.builders import Binding, Builder, BuildRequest, NodeRefusal, NodesRefused
-from trt_export.compiling.bounds import DynamicBounds
+from trt_export.compiling.bounds import DynamicBounds, how_to_bound
 from trt_export.compiling.onnx_model import OnnxPartition, convert, first_failing, with_results
 from trt_export.compiling.partition import device_of, partition
 from trt_export.compiling.report import Phase
@@ -121,7 +121,7 @@ class EngineMaker:
                 if self._bounds.of(size) is None:
                     return (
                         f"the size {size} is known only when it runs and has no maximum: bound it in the model with "
-                        f'torch._check(size <= ...), or here with dynamic={{"{size}": (min, opt, max)}}'
+                        f"torch._check(size <= ...), or here with {how_to_bound(str(size))}"
                     )
         return None
 

@@ -1,6 +1,6 @@
-"""Which outputs of a `.pte` are inputs that the model writes into.
+"""What ExecuTorch does not write of a method: the names of its inputs, and which outputs are mutated inputs.
 
-ExecuTorch puts the new value of such an input before the model's own outputs, and says so nowhere in the file.
+It puts the new value of an input that the model writes into before the model's own outputs.
 """
 
 from collections.abc import Mapping
@@ -18,13 +18,22 @@ def mutated_inputs(programs: Mapping[str, ExportedProgram]) -> dict[str, list[tu
     return {method: pairs for method, pairs in found.items() if pairs}
 
 
-def _mutated_inputs(program: ExportedProgram) -> list[tuple[int, int]]:
-    signature = program.graph_signature
-    inputs = [
-        getattr(spec.arg, "name", None)
-        for spec in signature.input_specs
+def input_names(programs: Mapping[str, ExportedProgram]) -> dict[str, list[str]]:
+    """Return the names of the inputs, in order, by method."""
+    return {method: _user_inputs(program) for method, program in programs.items()}
+
+
+def _user_inputs(program: ExportedProgram) -> list[str]:
+    return [
+        getattr(spec.arg, "name", "")
+        for spec in program.graph_signature.input_specs
         if spec.kind is InputKind.USER_INPUT
     ]
+
+
+def _mutated_inputs(program: ExportedProgram) -> list[tuple[int, int]]:
+    signature = program.graph_signature
+    inputs = _user_inputs(program)
     outputs = [spec for spec in signature.output_specs if spec.kind not in _NO_OUTPUTS]
     return [
         (index, inputs.index(spec.target))

@@ -8,7 +8,7 @@ from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from torch.export import ExportedProgram
 
-from trt_export.formats import BACKENDS, DATA_FILE, MUTATED_INPUTS, NAMED_DATA
+from trt_export.formats import BACKENDS, DATA_FILE, INPUT_NAMES, MUTATED_INPUTS, NAMED_DATA
 from trt_export.passes.engine_op import is_execute_plan
 
 
@@ -24,21 +24,23 @@ class EnginePartitioner(Partitioner):  # type: ignore[misc]
         self,
         data_file: str | None = None,
         mutated_inputs: Mapping[str, Sequence[tuple[int, int]]] | None = None,
+        input_names: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """Say what the delegates' compile specs are.
 
         Args:
             data_file: the name (without its ending) of the `.ptd` for plans in named data; None: the `.pte`.
             mutated_inputs: pairs of output and input by method, for all methods of the file: a reader finds them in
-                any delegate, because a method may have none.
+                the first delegate of any method, because a method may have none.
+            input_names: names of the inputs by method, likewise.
         """
         super().__init__()
         self._data_file = [] if data_file is None else [CompileSpec(DATA_FILE, data_file.encode())]
-        self._mutations = (
-            [CompileSpec(MUTATED_INPUTS, json.dumps(mutated_inputs).encode())]
-            if mutated_inputs
-            else []
-        )
+        self._of_methods = [
+            CompileSpec(key, json.dumps(value).encode())
+            for key, value in ((MUTATED_INPUTS, mutated_inputs), (INPUT_NAMES, input_names))
+            if value
+        ]
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag the nodes; the graph is not changed."""
@@ -54,7 +56,7 @@ class EnginePartitioner(Partitioner):  # type: ignore[misc]
                 backend,
                 [
                     *(self._data_file if backend == BACKENDS[NAMED_DATA] else []),
-                    *self._mutations,
+                    *([] if index else self._of_methods),
                 ],
             )
         return PartitionResult(tagged_exported_program=exported_program, partition_tags=specs)

@@ -205,7 +205,8 @@ def check_header(
     described = (record.plan.get("format"), record.plan.get("size"))
     if described[0] not in (None, header.format):
         raise CorruptPlanError(
-            f"the record of engine {record.name!r} describes a {described[0]} plan, its plan is a {header.format} one"
+            f"the record of engine {record.name!r} describes a plan of format {described[0]}, found one of format"
+            f" {header.format}; build it again"
         )
     if described[1] not in (None, size):
         raise TruncatedPlanError(

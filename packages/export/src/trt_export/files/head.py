@@ -28,7 +28,7 @@ def check_readable(path: Path) -> None:
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
-            kind = "a directory" if stat.S_ISDIR(mode) else "a pipe or a device"
+            kind = "a directory" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
             raise UsageError(f"{path}: expected a regular file, found {kind}; name a .pte or .pt2")
         with path.open("rb"):
             pass

@@ -93,16 +93,13 @@ def read_pt2(path: Path) -> Pt2:
         # Without a buffer of its own: `open_member` has one where it helps, and headers of plans are small.
         with path.open("rb", buffering=0) as file, zipfile.ZipFile(file) as archive:
             return _read(file, archive)
-    except (
-        zipfile.BadZipFile,
-        EOFError,
-        NotImplementedError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except FileFormatError as error:
+        raise FileFormatError(f"{path}: {error}") from error
+    # zipfile, its decompressors, json and pickle have errors of their own: damage raises almost anything.
+    except Exception as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise FileFormatError(
-            f"{path} is no readable .pt2: {error or type(error).__name__}"
+            f"{path} is no readable .pt2: {reason or type(error).__name__}; save the program again"
         ) from error
 
 
@@ -111,7 +108,7 @@ def _read(source: BinaryIO, archive: zipfile.ZipFile) -> Pt2:
     models = [name for name in names if name.startswith("models/") and name.endswith(".json")]
     if not models:
         raise FileFormatError(
-            "it is a zip without an exported program; torch.export.save writes .pt2 files"
+            "expected a .pt2, found a zip without an exported program; write one with torch.export.save"
         )
     programs, engines, weights = [], [], 0
     for model in models:

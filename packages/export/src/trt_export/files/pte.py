@@ -6,13 +6,13 @@ Schema: `executorch/schema/program.fbs` (file identifier ET12), the header in fr
 
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from trt_export.errors import FileFormatError
 from trt_export.files.flatbuffer import Table
-from trt_export.formats import MUTATED_INPUTS
+from trt_export.formats import INPUT_NAMES, MUTATED_INPUTS
 
 Item = TypeVar("Item")
 
@@ -60,8 +60,9 @@ class Delegate:
 class Method:
     """A method with what it takes, gives, and needs of the runtime.
 
-    `mutated_inputs` has pairs of output and input, `state` the offset and name (or nothing) of each tensor in the
-    memory that ExecuTorch's planner gives to buffers that methods may share.
+    `input_names` is empty if the file does not have them. `mutated_inputs` has pairs of output and input, `state` the
+    offset and name (or nothing) of each tensor in the memory that ExecuTorch's planner gives to buffers that methods
+    may share.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Method:
     planned_memory: tuple[int, ...]
     mutated_inputs: tuple[tuple[int, int], ...] = ()
     state: tuple[tuple[int, str], ...] = ()
+    input_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,10 +129,17 @@ def read_pte(data: memoryview) -> Pte:
     for entry in named:
         _at(segments, entry.segment, "segment")
     methods = tuple(_method(table, segments, inline) for table in program.tables(1))
-    mutated = _mutated_inputs(list(program.tables(1)))
+    mutated, names = _of_methods(list(program.tables(1)))
     methods = tuple(
-        replace(method, mutated_inputs=mutated.get(method.name, ())) for method in methods
+        replace(
+            method,
+            mutated_inputs=mutated.get(method.name, ()),
+            input_names=names.get(method.name, ()),
+        )
+        for method in methods
     )
+    for method in methods:
+        _check_names(method)
     return Pte(program_size, methods, segments, named)
 
 
@@ -170,19 +179,48 @@ def _method(table: Table, segments: tuple[Segment, ...], inline: list[tuple[int,
     )
 
 
-def _mutated_inputs(methods: Sequence[Table]) -> dict[str, tuple[tuple[int, int], ...]]:
-    """Which outputs are mutated inputs, by method; every delegate of ours says it of all methods."""
-    specs = (spec for m in methods for delegate in m.tables(7) for spec in delegate.tables(2))
-    text = next((spec.string(1) for spec in specs if spec.string(0) == MUTATED_INPUTS), "{}")
+def _of_methods(
+    methods: Sequence[Table],
+) -> tuple[dict[str, tuple[tuple[int, int], ...]], dict[str, tuple[str, ...]]]:
+    """Mutated inputs and names of inputs, by method; a delegate of ours says it of all methods."""
+    specs: dict[str, str] = {}
+    for method in methods:
+        for delegate in method.tables(7):
+            for spec in delegate.tables(2):
+                specs.setdefault(spec.string(0), spec.string(1))
+    return (
+        _by_method(
+            specs,
+            MUTATED_INPUTS,
+            lambda pairs: tuple((int(output), int(source)) for output, source in pairs),
+        ),
+        _by_method(specs, INPUT_NAMES, _names),
+    )
+
+
+def _by_method(specs: Mapping[str, str], key: str, read: Callable[[Any], Item]) -> dict[str, Item]:
+    text = specs.get(key, "{}")
     try:
-        return {
-            name: tuple((int(output), int(source)) for output, source in pairs)
-            for name, pairs in json.loads(text).items()
-        }
+        return {name: read(value) for name, value in json.loads(text).items()}
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise FileFormatError(
-            f"the .pte is damaged: expected {MUTATED_INPUTS} as JSON, found {text!r:.80}"
+            f"the .pte is damaged: expected {key} as JSON, found {text!r:.80}"
         ) from None
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise TypeError
+    return tuple(value)
+
+
+def _check_names(method: Method) -> None:
+    names = method.input_names
+    if names and (len(names) != len(method.inputs) or len(set(names)) != len(names)):
+        raise FileFormatError(
+            f"the .pte is damaged: expected {len(method.inputs)} names for the inputs of method {method.name!r},"
+            f" found {list(names)}"
+        )
 
 
 def _shared_place(value: Table) -> tuple[int, str] | None:

@@ -61,9 +61,9 @@ class DelegateInfo:
 class MethodInfo:
     """A method of a `.pte`.
 
-    `mutated_inputs` has pairs of output and input: the output is the input as the model leaves it, and
-    `trt_runtime.Program.run` writes it there. `shared_buffers` is for each method that shares memory with this one: its
-    name, and the buffers (a byte offset where the file has no name).
+    `input_names` is empty if the file does not have them. `mutated_inputs` has pairs of output and input: the output is
+    the input as the model leaves it, and `trt_runtime.Program.run` writes it there. `shared_buffers` is for each method
+    that shares memory with this one: its name, and the buffers (a byte offset where the file has no name).
     """
 
     name: str
@@ -74,6 +74,7 @@ class MethodInfo:
     delegates: tuple[DelegateInfo, ...]
     mutated_inputs: tuple[tuple[int, int], ...] = ()
     shared_buffers: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    input_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

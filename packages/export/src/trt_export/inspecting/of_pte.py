@@ -10,7 +10,7 @@ from trt_export.delegate.blob import BlobMetadata, inline_record, parse_header, 
 from trt_export.delegate.header import DelegateHeader, check_reference, parse_payload
 from trt_export.engines.metadata import parse_provenance
 from trt_export.engines.record import check_header
-from trt_export.errors import CorruptPlanError, TrtExportError
+from trt_export.errors import CorruptPlanError, FileFormatError, TrtExportError
 from trt_export.files.pte import Delegate, Method, read_pte
 from trt_export.formats import BACKENDS, DATA_FILE, NAMED_DATA, TR01
 from trt_export.inspecting.engine import plan_fields, profile
@@ -25,7 +25,10 @@ def pte_info(path: Path) -> PteInfo:
     with path.open("rb") as file:
         # Not closed by hand: an error on its way up holds views of it. The last view unmaps it.
         data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    pte = read_pte(data)
+    try:
+        pte = read_pte(data)
+    except FileFormatError as error:
+        raise FileFormatError(f"{path}: {error}") from error
     plans = {
         entry.key: data[segment.offset : segment.offset + segment.size]
         for entry in pte.named_data
@@ -70,6 +73,7 @@ def _method(
         tuple(_delegate(delegate, data, plans) for delegate in method.delegates),
         method.mutated_inputs,
         shared_buffers,
+        method.input_names,
     )
 
 

@@ -3,6 +3,7 @@
 from trt_export.engines.probe import NAMED_DATA_DELEGATE, OWN_CLASS, EngineCapabilities
 from trt_export.errors import LoweringError
 from trt_export.formats import BACKENDS, NAMED_DATA, TR01, Format
+from trt_export.hints import hint
 
 
 def check_format(format: str | None) -> None:
@@ -32,9 +33,10 @@ def backend_for(
     if format is None:
         format = NAMED_DATA if NAMED_DATA_DELEGATE in engine else TR01
     if data_file is not None and format != NAMED_DATA:
+        option = hint("data_file", "--data-file")
+        wanted = hint(f"format={NAMED_DATA!r}", f"--format {NAMED_DATA}")
         raise LoweringError(
-            f"data_file {data_file!r}: expected a plan in named data, found one that goes into its delegate's payload"
-            f" (format {TR01}); leave data_file out, or ask for format={NAMED_DATA!r}, which trt-runtime reads from"
-            " 0.5.0 on"
+            f"{option} {data_file!r}: expected a plan in named data, found one that goes into its delegate's payload"
+            f" (format {TR01}); leave {option} out, or ask for {wanted}, which trt-runtime reads from 0.5.0 on"
         )
     return BACKENDS[format]

@@ -12,6 +12,7 @@ import torch
 
 from .. import _native, errors
 from ..errors import ExecutionError, InputError, ProgramError, TrtRuntimeError
+from ..hints import hint
 from ..leaving import begin, end
 from .engine import verifying
 from .inputs import prepare
@@ -23,6 +24,10 @@ Execute = Callable[[Sequence[Any]], Sequence[Any]]
 
 # Of ExecuTorch's log in an error that nothing else explains; the first ones are the cause of the others.
 _LOG_LINES = 3
+
+_GIVE_DATA = (
+    "trt_runtime.load(program, data=file)"  # in the delegate's message about a missing plan
+)
 
 
 class Loader(Protocol):
@@ -212,6 +217,7 @@ def _explain(
         raise interruption from None
     if name:
         kind: type[TrtRuntimeError] = getattr(errors, name)
+        message = message.replace(_GIVE_DATA, hint(_GIVE_DATA, "--data PLANS.ptd"))
         return kind(f"{what}: {message}")
     if refusal is not None:
         return InputError(refusal)

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..errors import ProgramError
 from .flatbuffer import MEND, Table
@@ -25,7 +25,8 @@ Result = TypeVar("Result")
 Span = tuple[int, int]  # offset in the file, size in bytes
 
 _PROGRAM, _DATA_FILE = b"ET12", b"FT01"
-_MUTATED_INPUTS = "mutated_inputs"  # the compile spec that trt-export writes
+# Compile specs that trt-export writes.
+_MUTATED_INPUTS, _INPUT_NAMES = "mutated_inputs", "input_names"
 _PROGRAM_HEADER = struct.Struct("<4sIQQQ")  # magic, its size, program size, segments: start, size
 _DATA_HEADER = struct.Struct(
     "<4sIQQQQ"
@@ -65,10 +66,10 @@ def check_regular(path: str | os.PathLike[str]) -> None:
         ProgramError: it is no regular file.
 
     """
-    if not stat.S_ISREG(Path(path).stat().st_mode):
-        raise ProgramError(
-            f"{path}: expected a regular file, found a directory, a pipe or a device; name a .pte or .ptd"
-        )
+    mode = Path(path).stat().st_mode
+    if not stat.S_ISREG(mode):
+        kind = "a directory" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
+        raise ProgramError(f"{path}: expected a regular file, found {kind}; name a .pte or .ptd")
 
 
 def read_delegates(data: memoryview) -> tuple[Delegate, ...]:
@@ -116,10 +117,7 @@ def _guarded(
     data: memoryview, kind: str, identifier: bytes, read: Callable[[memoryview], Result]
 ) -> Result:
     if bytes(data[4:8]) != identifier:
-        raise ProgramError(
-            f"expected a {kind} with {identifier!r} at byte 4, found {bytes(data[4:8])!r}; if it is a {kind} of "
-            "another version, install a trt-runtime that reads it: pip install -U trt-runtime"
-        )
+        raise ProgramError(_other_kind(data, kind, identifier))
     try:
         return read(data)
     # What Python and flatbuffers' reader raise for offsets that point anywhere.
@@ -129,11 +127,35 @@ def _guarded(
         ) from None
 
 
+def _other_kind(data: memoryview, kind: str, identifier: bytes) -> str:
+    """What a file is that does not begin as it should, and what mends that."""
+    start = bytes(data[:8])
+    if start.startswith(b"PK"):
+        return (
+            f"expected a {kind}, found a zip; if it is a .pt2, make a .pte of it: trt-export build MODEL.pt2 "
+            "-o MODEL.pte"
+        )
+    if start[4:6] == identifier[:2]:
+        return (
+            f"expected a {kind} of the version {identifier!r}, found {start[4:]!r}; install a trt-runtime that reads "
+            "it: pip install -U trt-runtime"
+        )
+    if start[4:] in (_PROGRAM, _DATA_FILE):
+        return f"expected a {kind}, found a {'.ptd' if kind == '.pte' else '.pte'}; name the other file"
+    return (
+        f"expected a {kind} with {identifier!r} at byte 4, found {start[4:]!r}; name another file"
+    )
+
+
 def _program(data: memoryview) -> tuple[Table, list[Span]]:
     """The root table and the segments."""
     program_size, base = len(data), 0
     if bytes(data[8:12]) == b"eh00":  # a program without segments has no such header
-        _, _, program_size, base, _ = _PROGRAM_HEADER.unpack_from(data, 8)
+        _, _, program_size, base, size = _PROGRAM_HEADER.unpack_from(data, 8)
+        if max(program_size, base + size) > len(data):
+            raise ProgramError(
+                f"expected {max(program_size, base + size)} bytes, as its header says, found {len(data)}; {MEND}"
+            )
     program = Table(data[:program_size], struct.unpack_from("<I", data)[0])
     return program, [_segment(table, base) for table in program.tables(4)]
 
@@ -162,7 +184,8 @@ def _methods(data: memoryview) -> dict[str, Signature]:
         raise ProgramError(f"expected a program with a method, found none; {MEND}")
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     found = {}
-    mutations = _mutations(data, methods)
+    mutations = _of_methods(data, methods, _MUTATED_INPUTS, _pairs)
+    names = _of_methods(data, methods, _INPUT_NAMES, _names)
     for method in methods:
         name, planned = method.text(0), method.int64s(8)
         if min(planned, default=0) < 0 or sum(planned) > memory:
@@ -171,39 +194,48 @@ def _methods(data: memoryview) -> dict[str, Signature]:
                 f"{max(planned, key=abs)} bytes; the file is damaged (write it again), or made for larger inputs"
             )
         try:
-            found[name] = read_signature(method, mutations.get(name, ()))
+            found[name] = read_signature(method, mutations.get(name, ()), names.get(name, ()))
         except ProgramError as error:
             raise ProgramError(f"method {name!r}: {error}") from None
     return found
 
 
-def _mutations(
-    data: memoryview, methods: Sequence[Table]
-) -> dict[str, tuple[tuple[int, int], ...]]:
-    """Which outputs of which methods are mutated inputs: a compile spec of our delegates, the same in each."""
+def _of_methods(
+    data: memoryview, methods: Sequence[Table], key: str, read: Callable[[Any], Result]
+) -> dict[str, Result]:
+    """Read what the compile spec `key` of a delegate of ours says, by method.
+
+    trt-export writes it into the first delegate of each method, for all methods of the file.
+    """
     for method in methods:
         for delegate in method.tables(7):
             for spec in delegate.tables(2):
-                if spec.text(0) == _MUTATED_INPUTS:
+                if spec.text(0) == key:
                     start, size = spec.bytes_at(1)
-                    return _parse_mutations(bytes(data[start : start + size]))
+                    return _parse(key, bytes(data[start : start + size]), read)
     return {}
 
 
-def _parse_mutations(text: bytes) -> dict[str, tuple[tuple[int, int], ...]]:
+def _parse(key: str, text: bytes, read: Callable[[Any], Result]) -> dict[str, Result]:
     try:
-        found = json.loads(text)
-        pairs = {name: tuple((item[0], item[1]) for item in items) for name, items in found.items()}
-        is_whole = all(
-            type(index) is int for items in pairs.values() for pair in items for index in pair
-        )
+        return {name: read(value) for name, value in json.loads(text).items()}
     except (ValueError, AttributeError, TypeError, IndexError, KeyError, RecursionError):
-        is_whole = False
-    if not is_whole:
         raise ProgramError(
-            f"expected {_MUTATED_INPUTS} as JSON with pairs of output and input by method, found {text[:80]!r}; {MEND}"
-        )
+            f"expected {key} as JSON by method, found {text[:80]!r}; {MEND}"
+        ) from None
+
+
+def _pairs(value: Any) -> tuple[tuple[int, int], ...]:
+    pairs = tuple((output, source) for output, source in value)
+    if not all(type(index) is int for pair in pairs for index in pair):
+        raise TypeError
     return pairs
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise TypeError
+    return tuple(value)
 
 
 def _named_data_of_program(data: memoryview) -> dict[str, Span]:

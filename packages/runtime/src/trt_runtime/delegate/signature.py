@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..errors import ProgramError
+from ..hints import hint
 from .dtypes import PROGRAM_DTYPES
 from .flatbuffer import MEND, Table
 
@@ -31,6 +32,16 @@ class Value:
     sizes: tuple[int, ...] = ()  # the largest ones, if they may change
     is_static: bool = True
     is_missing: bool = False  # the program computes with a number that the file has no place for
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is an int, a bool or a float, which has its value in the file."""
+        return self.kind in _NUMBERS
+
+    @property
+    def is_none(self) -> bool:
+        """Whether it is None."""
+        return self.kind == _NULL
 
     def early_refusal(self, value: Any) -> str | None:
         """Say why a value must not reach ExecuTorch, which aborts the process for some.
@@ -79,9 +90,9 @@ class Value:
         if not isinstance(value, torch.Tensor):
             return f"expected a tensor {self._text()}, found {_kind(value)}; pass a tensor"
         if self.dtype is not None and value.dtype != self.dtype:
-            return (
-                f"expected dtype {self.dtype}, found {value.dtype}; convert it: .to({self.dtype})"
-            )
+            name = str(self.dtype).removeprefix("torch.")
+            mend = hint(f".to({self.dtype})", f".astype({name!r}) before numpy.savez")
+            return f"expected dtype {self.dtype}, found {value.dtype}; convert it: {mend}"
         sizes = list(value.shape)
         if len(sizes) != len(self.sizes):
             return f"expected rank {len(self.sizes)} ({self._text()}), found rank {len(sizes)} ({sizes}); reshape it"
@@ -123,6 +134,7 @@ class Signature:
         mutations: pairs of an output and the input whose new value it is.
         planned: the sizes of the method's memories in bytes; number 0 is unused.
         state: the tensors in the memory of shared buffers.
+        names: of the inputs, in order; empty if the file does not have them (trt-export writes them from 0.4.0 on).
 
     """
 
@@ -131,13 +143,17 @@ class Signature:
     mutations: tuple[tuple[int, int], ...] = ()
     planned: tuple[int, ...] = ()
     state: tuple[Slot, ...] = ()
+    names: tuple[str, ...] = ()
 
 
-def read_signature(method: Table, mutations: Sequence[tuple[int, int]] = ()) -> Signature:
+def read_signature(
+    method: Table, mutations: Sequence[tuple[int, int]] = (), names: Sequence[str] = ()
+) -> Signature:
     """Read an `ExecutionPlan`; raises what reading tables raises.
 
     Raises:
-        ProgramError: a mutation names an output or input that the method does not have.
+        ProgramError: a mutation names an output or input that the method does not have, or not every input has a name
+            of its own.
 
     """
     indices, count = method.int32s(3), method.count(2)
@@ -148,6 +164,10 @@ def read_signature(method: Table, mutations: Sequence[tuple[int, int]] = ()) -> 
             replace(value, is_missing=value.kind == _NULL and index in used)
             for index, value in zip(indices, inputs, strict=True)
         ]
+    if names and (len(names) != len(inputs) or len(set(names)) != len(names)):
+        raise ProgramError(
+            f"expected {len(inputs)} different names for the inputs, found {list(names)}; {MEND}"
+        )
     outputs = tuple(read_value(method.table_at(2, index)) for index in method.int32s(4))
     for output, source in mutations:
         if not (0 <= output < len(outputs) and 0 <= source < len(inputs)):
@@ -173,6 +193,7 @@ def read_signature(method: Table, mutations: Sequence[tuple[int, int]] = ()) -> 
         tuple(mutations),
         planned,
         tuple(slot for slot in slots if slot is not None),
+        tuple(names),
     )
 
 
