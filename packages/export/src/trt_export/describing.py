@@ -25,9 +25,9 @@ def _pte(pte: PteInfo) -> Iterator[str]:
 
 
 def _method(method: MethodInfo) -> Iterator[str]:
-    names = dict(enumerate(method.input_names))
+    named = dict(enumerate(method.input_names))
     for index, value in enumerate(method.inputs):
-        name = f", named {names[index]}" if index in names else ""
+        name = f", named {named[index]}" if index in named else ""
         yield f"input {index}: {_value(value)}{name}"
     sources = dict(method.mutated_inputs)
     for index, value in enumerate(method.outputs):
