@@ -11,21 +11,28 @@ from trt_export.builders.base import (
     build_for_rtx,
 )
 from trt_export.builders.onnx_file import OnnxFile
-from trt_export.builders.onnxruntime import OnnxRuntimeBuilder, run_model
+from trt_export.builders.onnx_session import (
+    RUNTIME_SETTINGS,
+    OptimizedSession,
+    ReferenceSession,
+)
+from trt_export.builders.onnxruntime import OnnxRuntimeBuilder
 from trt_export.builders.tensorrt import TensorRTBuilder
 from trt_export.errors import ComputeCapabilityError, UnknownBuilderError
 from trt_export.hints import hint
 
 __all__ = [
     "BUILDER_NAMES",
+    "RUNTIME_SETTINGS",
     "Binding",
     "BuildRequest",
     "Builder",
     "NodeRefusal",
     "NodesRefused",
     "OnnxFile",
+    "OptimizedSession",
+    "ReferenceSession",
     "get_builder",
-    "run_model",
 ]
 
 BUILDER_NAMES = ("onnxruntime", "tensorrt-rtx", "tensorrt")

@@ -7,7 +7,7 @@ message of its own: a few header bytes, then the weight's own memory.
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +49,21 @@ class OnnxFile:
     def weights_size(self) -> int:
         """Bytes of all weights together."""
         return sum(weight.nbytes for weight in self._weights.values())
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the model's outputs, in order."""
+        return [str(value.name) for value in self._graph.graph.output]
+
+    @property
+    def inner_values(self) -> set[str]:
+        """Names of all values that nodes make, outputs among them."""
+        return {str(name) for node in self._graph.graph.node for name in node.output if name}
+
+    @property
+    def operators(self) -> set[str]:
+        """The ONNX operators that the model uses."""
+        return {str(node.op_type) for node in self._graph.graph.node}
 
     @property
     def fits_one_file(self) -> bool:
@@ -102,6 +117,16 @@ class OnnxFile:
             pieces += [memoryview(head), data]
             position += len(head) + data.nbytes
         return pieces
+
+    def output_chunk(self, values: Iterable[str]) -> bytes:
+        """Return what makes values outputs of the model when it stands behind its `chunks`."""
+        present = set(self.outputs)
+        graph = onnx.GraphProto()
+        for name in values:
+            if name not in present:
+                graph.output.add(name=name)
+        content: bytes = graph.SerializeToString()
+        return _GRAPH_TAG + _varint(len(content)) + content
 
     def without_weights(self) -> onnx.ModelProto:
         """Return a model of the same nodes whose large weights are inputs: what a check of the nodes needs."""

@@ -1,17 +1,14 @@
 """The builder that runs anywhere: its plan is the ONNX model itself, which ONNX Runtime executes on the CPU."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import onnxruntime
 
 from trt_export.builders.base import Builder, BuildRequest, NodeRefusal, NodesRefused, build_for_rtx
-from trt_export.builders.onnx_file import OnnxFile
+from trt_export.builders.onnx_session import check_kernels
 from trt_export.errors import BuildFailedError
 from trt_export.plan import write_onnxruntime_plan
-
-_QUIET = 4  # only fatal messages: what a session refuses is in the exception already
 
 
 class OnnxRuntimeBuilder(Builder):
@@ -37,7 +34,7 @@ class OnnxRuntimeBuilder(Builder):
     def check(self, request: BuildRequest) -> list[NodeRefusal]:
         """Open a session over the model without its weights: it looks up the kernel of every node."""
         try:
-            _open(request.model)
+            check_kernels(request.model)
         except Exception as error:  # onnxruntime's exceptions have no common base but this
             return [
                 NodeRefusal(
@@ -61,30 +58,6 @@ class OnnxRuntimeBuilder(Builder):
         if refusals := self.check(request):
             raise NodesRefused(refusals)
         return write_onnxruntime_plan(request.model.chunks(), self.provenance())
-
-
-def run_model(model: OnnxFile, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Run a model on the CPU, without a plan and without a copy of its weights.
-
-    Raises:
-        Exception: ONNX Runtime's own, which have no common base.
-    """
-    session = _open(model)
-    names = [value.name for value in session.get_inputs()]
-    feeds = dict(zip(names, inputs, strict=False)) | {
-        name: model.weight(name) for name in names[len(inputs) :]
-    }
-    outputs: list[np.ndarray] = session.run(None, feeds)
-    return outputs
-
-
-def _open(model: OnnxFile) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = _QUIET
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(
-        model.without_weights().SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
 
 
 def _first_line(error: Exception) -> str:

@@ -4,9 +4,20 @@ from trt_export.compiling.compile import compile
 from trt_export.compiling.report import (
     CompileReport,
     EngineSummary,
+    EngineVerification,
     LeftNode,
     Phase,
     ProgressCallback,
+    VerificationSummary,
 )
 
-__all__ = ["CompileReport", "EngineSummary", "LeftNode", "Phase", "ProgressCallback", "compile"]
+__all__ = [
+    "CompileReport",
+    "EngineSummary",
+    "EngineVerification",
+    "LeftNode",
+    "Phase",
+    "ProgressCallback",
+    "VerificationSummary",
+    "compile",
+]

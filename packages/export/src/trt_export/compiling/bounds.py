@@ -111,6 +111,11 @@ class DynamicBounds:
             f"there is no dynamic dimension {name!r}; dynamic dimensions: {known}"
         )
 
+    @property
+    def of_symbols(self) -> Mapping[sympy.Symbol, Bounds]:
+        """The bounds of every symbol that has a maximum."""
+        return self._bounds
+
     def of(self, size: torch.SymInt | int) -> Bounds | None:
         """Return the bounds of a size; None if it has no maximum (a size known only when it runs)."""
         expression = size_of(size)

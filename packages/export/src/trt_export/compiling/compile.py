@@ -18,11 +18,18 @@ from trt_export.compiling.report import (
     LeftNode,
     Phase,
     ProgressCallback,
+    VerificationSummary,
 )
 from trt_export.compiling.splice import BuiltPartition, splice
 from trt_export.compiling.subprogram import Source
 from trt_export.compiling.support import is_computation
-from trt_export.errors import ComputeCapabilityError, NothingToCompileError, UnsupportedProgramError
+from trt_export.compiling.verification import Verifier
+from trt_export.errors import (
+    ComputeCapabilityError,
+    NothingToCompileError,
+    TrtExportError,
+    UnsupportedProgramError,
+)
 from trt_export.one_at_a_time import one_at_a_time
 from trt_export.symbols import only_symbols
 
@@ -38,6 +45,7 @@ def compile(
     dynamic: Mapping[str, Sequence[int]] | None = None,
     on_report: Callable[[CompileReport], None] | None = None,
     on_progress: ProgressCallback | None = None,
+    verify: bool | float = True,
 ) -> ExportedProgram:
     """Replace all parts of a program that the builder takes by calls of engines; the rest stays in PyTorch.
 
@@ -59,6 +67,9 @@ def compile(
         on_report: called once with what became of the program. Without it, what stays in PyTorch is logged as a warning
             of the logger `trt_export`.
         on_progress: called with the phase, the steps done and the steps that there are.
+        verify: how long engines may be compared with PyTorch on more than the example inputs, in seconds; what
+            computes other numbers stays in PyTorch. True means as long as compiling has taken until then, and at least
+            10 s; 0 the example inputs alone; False nothing (docs/verification.md).
 
     Returns:
         A new program; its engines are `trt_runtime.Engine` objects in `constants`.
@@ -82,14 +93,21 @@ def compile(
         maker = builder
     else:
         maker = get_builder(builder, compute_capabilities)
+    if not isinstance(verify, bool) and not 0 <= verify < float("inf"):
+        raise TrtExportError(
+            f"verify: expected True, False or a number of seconds from 0, found {verify!r}"
+        )
     clock = _Clock(on_progress)
+    began = time.perf_counter()
     bounds = DynamicBounds(exported_program, dynamic)
     clock.step("decompose", 0, 1)
     program = _decompose(exported_program)
     if bounds.stated:
         constraints = bounds.constraints(program)
         narrow(program, {symbol: constraints[symbol] for symbol in bounds.stated})
-    engines = EngineMaker(Source.of(program), maker, bounds, clock.step)
+    seconds = None if isinstance(verify, bool) else float(verify)
+    verifier = None if verify is False else Verifier(program, bounds, seconds=seconds, began=began)
+    engines = EngineMaker(Source.of(program), maker, bounds, clock.step, verifier)
     computations = [node for node in program.graph.nodes if is_computation(node)]
     built = engines.make()
     taken = {node for partition in built for node in partition.subprogram.nodes}
@@ -105,7 +123,14 @@ def compile(
     summaries = tuple(_summary(partition) for partition in built)
     clock.step("splice", 0, 1)
     compiled = splice(program, built, bounds.constraints(program))
-    report = CompileReport(maker.name, summaries, left, engines.verified, clock.stop())
+    report = CompileReport(
+        maker.name,
+        summaries,
+        left,
+        all(summary.verification for summary in summaries),
+        clock.stop(),
+        VerificationSummary() if verifier is None else verifier.summary(),
+    )
     if on_report is not None:
         on_report(report)
     elif left:
@@ -159,7 +184,9 @@ def _summary(partition: BuiltPartition) -> EngineSummary:
         str(node.target) for node in partition.subprogram.nodes if is_computation(node)
     )
     assert info.plan is not None
-    return EngineSummary(info.name, info.device, info.plan.size, dict(operators))
+    return EngineSummary(
+        info.name, info.device, info.plan.size, dict(operators), partition.verification
+    )
 
 
 def _with_article(name: str) -> str:

@@ -11,24 +11,25 @@ from trt_export.builders import Binding, Builder, BuildRequest, NodeRefusal, Nod
 from trt_export.compiling.bounds import DynamicBounds, how_to_bound
 from trt_export.compiling.onnx_model import OnnxPartition, convert, first_failing, with_results
 from trt_export.compiling.partition import device_of, partition
-from trt_export.compiling.report import Phase
+from trt_export.compiling.report import NOT_VERIFIED, Phase
 from trt_export.compiling.splice import BuiltPartition
 from trt_export.compiling.subprogram import CannotCut, Source
 from trt_export.compiling.support import BINDING_DTYPES, is_computation, reasons_against, values_of
 from trt_export.compiling.torch_onnx import OPSET
-from trt_export.compiling.verify import Verifier
+from trt_export.compiling.verification import Candidate, Verifier
 from trt_export.engines.shapes import is_dynamic, size_of, step_of
 from trt_export.errors import BuildFailedError
 
 Nodes = tuple[Node, ...]
+_TakeOut = Callable[[Phase, Sequence[Nodes]], dict[Node, str]]
 
 
 class EngineMaker:
     """Makes the engines of one program.
 
     Nodes that turn out not to be possible are taken out, with the reason, and the rest is partitioned again, until
-    every partition is built. `reasons` holds the nodes that were taken out; `verified` says whether the ONNX models
-    were compared with PyTorch.
+    every partition is built. `reasons` holds the nodes that were taken out. Without a `verifier` nothing is compared
+    with PyTorch.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class EngineMaker:
         builder: Builder,
         bounds: DynamicBounds,
         step: Callable[[Phase, int, int], None],
+        verifier: Verifier | None,
     ) -> None:
         self._source = source
         self._builder = builder
@@ -45,8 +47,7 @@ class EngineMaker:
         self._models: dict[Nodes, OnnxPartition] = {}
         self._passed: set[tuple[Phase, Nodes]] = set()
         self._plans: dict[Nodes, bytes] = {}
-        self._verifier = Verifier(source.program)
-        self.verified = False
+        self._verifier = verifier
         graph = source.program.graph
         self._free_sizes = {node for node in graph.nodes if source.is_free_size(node)}
         self.reasons: dict[Node, str] = reasons_against(graph.nodes, builder.refused_dtypes)
@@ -67,24 +68,8 @@ class EngineMaker:
         while True:
             self._step("partition", 0, 1)
             partitions = self._partitions()
-            steps: list[tuple[Phase, Callable[[Nodes], dict[Node, str]]]] = [
-                ("onnx", self._convert),
-                ("verify", self._verify),
-                ("check", self._check),
-                ("build", self._build),
-            ]
-            if len(partitions) == 1:
-                del steps[2]  # a build begins with the same check
-            for phase, step in steps:
-                if phase == "verify":
-                    self.verified = self._verifier.run(self._borders(partitions))
-                    if not self.verified:
-                        continue
-                found: dict[Node, str] = {}
-                for number, nodes in enumerate(partitions):
-                    self._step(phase, number, len(partitions))
-                    found |= step(nodes)
-                if found:
+            for phase, take_out in self._phases(partitions):
+                if found := take_out(phase, partitions):
                     self.reasons |= found
                     break
             else:
@@ -92,6 +77,29 @@ class EngineMaker:
                     self._engine(nodes, f"engine_{number}")
                     for number, nodes in enumerate(partitions)
                 ]
+
+    def _phases(self, partitions: Sequence[Nodes]) -> list[tuple[Phase, _TakeOut]]:
+        """Return the phases in order: engines that ONNX Runtime runs are verified when built, others before."""
+        onnx: tuple[Phase, _TakeOut] = ("onnx", self._each(self._convert))
+        check: tuple[Phase, _TakeOut] = ("check", self._each(self._check))
+        build: tuple[Phase, _TakeOut] = ("build", self._each(self._build))
+        verify: tuple[Phase, _TakeOut] = ("verify", self._verify)
+        checks = [check] if len(partitions) > 1 else []  # a build begins with the same check
+        if self._verifier is None:
+            return [onnx, *checks, build]
+        if self._builder.runs_onnxruntime:
+            return [onnx, *checks, build, verify]
+        return [onnx, verify, *checks, build]
+
+    def _each(self, step: Callable[[Nodes], dict[Node, str]]) -> _TakeOut:
+        def take_out(phase: Phase, partitions: Sequence[Nodes]) -> dict[Node, str]:
+            found: dict[Node, str] = {}
+            for number, nodes in enumerate(partitions):
+                self._step(phase, number, len(partitions))
+                found |= step(nodes)
+            return found
+
+        return take_out
 
     def _partitions(self) -> list[Nodes]:
         nodes = list(self._source.program.graph.nodes)
@@ -133,22 +141,35 @@ class EngineMaker:
                 return error.reasons
         return {}
 
-    def _borders(self, partitions: Sequence[Nodes]) -> set[Node]:
-        return {node for nodes in partitions for node in self._models[nodes].subprogram.inputs}
+    def _verify(self, phase: Phase, partitions: Sequence[Nodes]) -> dict[Node, str]:
+        assert self._verifier is not None
+        verifier = self._verifier
+        findings = verifier.verify(
+            [self._candidate(nodes) for nodes in partitions],
+            lambda done, total: self._step(phase, done, total),
+        )
+        found = dict(findings.reasons)
+        for nodes, refusals in findings.refusals.items():
 
-    def _verify(self, nodes: Nodes) -> dict[Node, str]:
-        return self._take_out(nodes, "verify", self._differences)
+            def ask(some: Nodes, whole: Nodes = nodes) -> Sequence[NodeRefusal]:
+                if self._builder.runs_onnxruntime and self._refusals_of_build(some):
+                    return []  # another matter
+                fails = verifier.still_fails(whole, self._candidate(some))
+                return findings.refusals[whole] if fails else []
+
+            found |= self._blame(nodes, refusals, ask)
+        return found
+
+    def _candidate(self, nodes: Nodes) -> Candidate:
+        is_run = self._builder.runs_onnxruntime
+        engine = self._make(nodes, "verified", self._plans[nodes]) if is_run else None
+        return Candidate(self._models[nodes], engine)
 
     def _check(self, nodes: Nodes) -> dict[Node, str]:
         return self._take_out(nodes, "check", lambda some: self._builder.check(self._request(some)))
 
     def _build(self, nodes: Nodes) -> dict[Node, str]:
         return self._take_out(nodes, "build", self._refusals_of_build)
-
-    def _differences(self, nodes: Nodes) -> Sequence[NodeRefusal]:
-        return self._verifier.differences(
-            self._models[nodes], must_run=self._builder.runs_onnxruntime
-        )
 
     def _refusals_of_build(self, nodes: Nodes) -> Sequence[NodeRefusal]:
         try:
@@ -236,8 +257,12 @@ class EngineMaker:
         return tuple(inputs), tuple(outputs)
 
     def _engine(self, nodes: Nodes, name: str) -> BuiltPartition:
-        model = self._models.pop(nodes)
-        inputs, outputs = self._bindings(model)
+        engine = self._make(nodes, name, self._plans.pop(nodes))
+        verification = NOT_VERIFIED if self._verifier is None else self._verifier.of_engine(nodes)
+        return BuiltPartition(self._models.pop(nodes).subprogram, engine, verification)
+
+    def _make(self, nodes: Nodes, name: str, plan: bytes) -> trt_runtime.Engine:
+        inputs, outputs = self._bindings(self._models[nodes])
         record = {
             "name": name,
             "device": self._builder.device(device_of(nodes[0])),
@@ -248,8 +273,7 @@ class EngineMaker:
             ],
             "provenance": self._provenance(),
         }
-        engine = trt_runtime.Engine.from_plan(self._plans.pop(nodes), record)
-        return BuiltPartition(model.subprogram, engine)
+        return trt_runtime.Engine.from_plan(plan, record)
 
     def _provenance(self) -> Mapping[str, object]:
         return {

@@ -6,6 +6,33 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
+class EngineVerification:
+    """How an engine was compared with PyTorch."""
+
+    method: str
+    """What was compared: the engine itself, as the installed trt-runtime runs it, or only its ONNX model."""
+    compared: tuple[str, ...] = ()
+    """The samples on which it computes the same as PyTorch, by name; the first is `"example inputs"`."""
+    rounding: tuple[str, ...] = ()
+    """Those of them on which results differ that rounding explains: an index among nearly equal numbers, say."""
+    not_compared: Mapping[str, str] = field(default_factory=dict)
+    """What was not compared, with the reason: a sample, or `"anything"`."""
+    notes: tuple[str, ...] = ()
+    """What else a user should know."""
+
+    @property
+    def verified(self) -> bool:
+        """Whether it was compared, at least on the example inputs, and nothing speaks against its numbers."""
+        return bool(self.compared) and "anything" not in self.not_compared
+
+    def __bool__(self) -> bool:
+        return self.verified
+
+
+NOT_VERIFIED = EngineVerification("nothing", (), (), {"anything": "verification did not run"})
+
+
+@dataclass(frozen=True)
 class EngineSummary:
     """An engine that was made: its name, device, size of the plan in bytes, and the operators that are in it."""
 
@@ -14,6 +41,7 @@ class EngineSummary:
     plan_size: int
     operators: Mapping[str, int]
     """How often each operator (`"aten.linear.default"`) occurs."""
+    verification: EngineVerification = NOT_VERIFIED
 
 
 @dataclass(frozen=True)
@@ -26,6 +54,20 @@ class LeftNode:
 
 
 @dataclass(frozen=True)
+class VerificationSummary:
+    """The samples that engines were compared with PyTorch on, and the time that it took."""
+
+    seconds: float = 0.0
+    """All time of the phase `verify`: samples, and the search for nodes that compute other numbers."""
+    allowed_seconds: float = 0.0
+    """The time that samples besides the example inputs were allowed to take."""
+    samples: tuple[str, ...] = ()
+    """The samples that were run."""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Those that were not, with the reason: PyTorch refuses the values, or there was no time left."""
+
+
+@dataclass(frozen=True)
 class CompileReport:
     """What became of a program."""
 
@@ -33,9 +75,10 @@ class CompileReport:
     engines: tuple[EngineSummary, ...]
     left_in_pytorch: tuple[LeftNode, ...]
     verified: bool
-    """Whether the ONNX models were compared with PyTorch: not possible without example inputs that run here."""
+    """Whether every engine was compared with PyTorch, at least on the example inputs; `engines` say on what else."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Time by phase; the keys are those of `Phase`."""
+    verification: VerificationSummary = VerificationSummary()
 
 
 Phase = Literal["decompose", "partition", "onnx", "verify", "check", "build", "splice"]

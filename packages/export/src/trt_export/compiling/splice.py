@@ -20,6 +20,7 @@ from torch.fx import Graph, Node
 from torch.utils._sympy.value_ranges import ValueRanges
 
 import trt_runtime
+from trt_export.compiling.report import EngineVerification
 from trt_export.compiling.subprogram import Subprogram
 from trt_export.compiling.support import is_metadata_check
 from trt_export.initial_state import initial_values
@@ -33,6 +34,7 @@ class BuiltPartition:
 
     subprogram: Subprogram
     engine: trt_runtime.Engine
+    verification: EngineVerification
 
 
 def splice(

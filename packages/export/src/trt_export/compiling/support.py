@@ -43,6 +43,11 @@ def is_computation(node: Node) -> bool:
     )
 
 
+def owner(node: Node) -> Node:
+    """Return the operator that made the list which the node takes a result out of, or else the node."""
+    return node.all_input_nodes[0] if node.target is operator.getitem else node
+
+
 def is_metadata_check(node: Node) -> bool:
     """Whether the node only checks dtype, device or layout of a tensor: of an engine's, the engine's record does."""
     if node.target is not torch.ops.aten._assert_tensor_metadata.default:
