@@ -19,7 +19,7 @@ FLOORS = (
     ("files", "engines", "builders"),
     ("passes", "compiling"),
     ("delegate",),
-    ("edge", "inspecting"),
+    ("edge", "inspecting", "report_lines"),
     ("building", "doctor"),
     ("describing", "progress"),
     ("console",),

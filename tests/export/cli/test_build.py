@@ -13,10 +13,11 @@ import trt_export
 import trt_runtime
 from export.cli.conftest import Command
 from export.programs import one_output_engine
-from trt_export.building import load_program, parse_dynamic, size_text
+from trt_export.building import load_program, parse_dynamic
 from trt_export.cli import main
 from trt_export.errors import UsageError
 from trt_export.inspecting import PteInfo, info
+from trt_export.report_lines import size_text
 
 
 def build(*arguments: object) -> int:

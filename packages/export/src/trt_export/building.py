@@ -1,7 +1,7 @@
 """The work of `trt-export build`: a `.pt2` in, a `.pte` out."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -13,6 +13,7 @@ from trt_export.files.pt2 import FOREIGN_CLASS, read_pt2
 from trt_export.files.pte import is_pte
 from trt_export.formats import Format
 from trt_export.phases import Recorder, Span, seconds_by_phase, write_trace
+from trt_export.report_lines import phase_lines, size_text, verification_lines
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -37,11 +38,15 @@ class BuildOrder:
     format: Format | None = None
     data_file: str | None = None
     trace: Path | None = None
+    verify: bool | float = True
 
 
 @dataclass(frozen=True)
 class BuildResult:
-    """What was built. `builder` is None if the program held its engines already."""
+    """What was built. `builder` is None if the program held its engines already.
+
+    `verified` and `verification` are those of `CompileReport`; None if nothing was compiled.
+    """
 
     files: tuple[dict[str, Any], ...]
     builder: str | None
@@ -49,6 +54,8 @@ class BuildResult:
     left_in_pytorch: tuple[dict[str, str], ...]
     seconds: dict[str, float]
     phases: tuple[Span, ...]
+    verified: bool | None = None
+    verification: dict[str, Any] | None = None
 
     def lines(self) -> list[str]:
         """The same for people."""
@@ -59,50 +66,13 @@ class BuildResult:
                 f"engine {engine['name']}: {self.builder}, {engine['device']},"
                 f" plan of {size_text(engine['plan_size'])}, {operators} operators"
             )
+            lines += verification_lines(engine["name"], engine["verification"])
         for node in self.left_in_pytorch:
             lines.append(f"not in an engine: {node['name']} ({node['operator']}): {node['reason']}")
         times = ", ".join(
             f"{phase} {seconds:.1f}" for phase, seconds in self.seconds.items() if seconds >= 0.05
         )
         return [*lines, *phase_lines(self.phases), f"seconds: {times}"]
-
-
-def phase_lines(spans: Sequence[Span]) -> list[str]:
-    """A table of phases for people; empty without phases."""
-    if not spans:
-        return []
-    rows: list[tuple[str, ...]] = [
-        ("phase", "seconds", "peak memory", "read", "written", "whole plans")
-    ]
-    for span in spans:
-        sizes = (span.peak_memory, span.read, span.written)
-        rows.append(
-            (
-                span.phase,
-                f"{span.seconds:.3f}",
-                *("unknown" if size is None else size_text(size) for size in sizes),
-                ", ".join(f"{count} {name}" for name, count in span.plans.items()) or "-",
-            )
-        )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            [
-                row[0].ljust(widths[0]),
-                *(cell.rjust(w) for cell, w in zip(row[1:5], widths[1:5], strict=True)),
-                row[5],
-            ]
-        )
-        for row in rows
-    ]
-
-
-def size_text(size: int) -> str:
-    """A size in bytes for people."""
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if size >= factor:
-            return f"{size / factor:.1f} {unit}"
-    return f"{size} bytes"
 
 
 def parse_dynamic(options: Sequence[str]) -> dict[str, tuple[int, int, int]]:
@@ -167,6 +137,7 @@ def build(order: BuildOrder, step: Step) -> BuildResult:
             dynamic=order.dynamic,
             on_report=reports.append,
             on_progress=recorder.step,
+            verify=order.verify,
         )
         (report,) = reports
     recorder.step("import executorch")
@@ -194,6 +165,10 @@ def build(order: BuildOrder, step: Step) -> BuildResult:
                 "device": engine.device,
                 "plan_size": engine.plan_size,
                 "operators": dict(engine.operators),
+                "verification": {
+                    "verified": engine.verification.verified,
+                    **asdict(engine.verification),
+                },
             }
             for engine in (report.engines if report else ())
         ),
@@ -203,6 +178,8 @@ def build(order: BuildOrder, step: Step) -> BuildResult:
         ),
         seconds={phase: round(value, 3) for phase, value in seconds_by_phase(spans).items()},
         phases=spans if order.trace is not None else (),
+        verified=report.verified if report else None,
+        verification=asdict(report.verification) if report else None,
     )
 
 

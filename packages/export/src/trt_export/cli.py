@@ -133,6 +133,23 @@ def _add_build(commands: Any) -> None:
         metavar="OUT.json",
         help="tell what each phase costs: as a table, and as a file for chrome://tracing or Perfetto",
     )
+    command.add_argument(
+        "--verify-seconds",
+        type=_seconds,
+        metavar="N",
+        help="how long engines may be compared with PyTorch on more than the example inputs; default: as long as"
+        " compiling takes until then, at least 10; 0: on the example inputs alone",
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number of seconds from 0, found {text!r}")
+    return seconds
 
 
 def _add_info(commands: Any) -> None:
@@ -170,6 +187,7 @@ def _build(arguments: argparse.Namespace) -> int:
         format=arguments.format,
         data_file=arguments.data_file,
         trace=arguments.trace,
+        verify=True if arguments.verify_seconds is None else arguments.verify_seconds,
     )
     with _quiet(), Progress(sys.stderr) as progress:
         result = build(order, progress.step)

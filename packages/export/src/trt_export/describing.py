@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from trt_export.building import size_text
 from trt_export.files.pt2 import Program, ProgramValue
 from trt_export.files.pte import Value
 from trt_export.inspecting.model import DelegateInfo, EngineInfo, MethodInfo, Pt2Info, PteInfo
+from trt_export.report_lines import size_text
 
 
 def info_lines(found: PteInfo | Pt2Info) -> list[str]:

@@ -18,6 +18,15 @@ from trt_export.compiling.verification.agreement import agree, as_array
 from trt_export.compiling.verification.blame import Blame
 from trt_export.compiling.verification.recording import Evaluation
 
+_INT8_PRODUCTS = {
+    "MatMulInteger",
+    "ConvInteger",
+    "QLinearMatMul",
+    "QLinearConv",
+    "QuantizeLinear",
+    "DynamicQuantizeLinear",
+}
+
 
 class Candidate:
     """A partition with its engine; without one (None), ONNX Runtime runs the partition's ONNX model as it is written.
@@ -52,6 +61,21 @@ class Candidate:
             return f"the engine, run by trt-runtime {version('trt-runtime')}"
         model = f"its ONNX model, run by ONNX Runtime {onnxruntime.__version__} on the CPU"
         return f"{model} in float32 for bfloat16" if self._widened else model
+
+    @property
+    def doubt(self) -> str | None:
+        """Why its numbers may be wrong on another processor than this one."""
+        names = getattr(trt_runtime, "capabilities", frozenset)()
+        if (
+            self._engine is None
+            or "exact-int8" in names
+            or not self.model.file.operators & _INT8_PRODUCTS
+        ):
+            return None
+        return (
+            f"it has int8 products, which trt-runtime {version('trt-runtime')} computes wrong by several percent on "
+            "x86 processors without VNNI: pip install -U trt-runtime (from 0.6.0 on it does not)"
+        )
 
     @cached_property
     def blame(self) -> Blame:

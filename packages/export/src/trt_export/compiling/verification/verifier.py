@@ -43,6 +43,7 @@ class _Results:
     """Of one partition, by the name of the sample."""
 
     method: str
+    doubt: str | None
     compared: dict[str, bool] = field(default_factory=dict)
     """Whether rounding had to be told from an error."""
     not_compared: dict[str, str] = field(default_factory=dict)
@@ -84,7 +85,7 @@ class Verifier:
             self._seconds = max(_LEAST_SECONDS, since - self._began)
         findings = Findings()
         for candidate in candidates:
-            self._results.setdefault(candidate.nodes, _Results(candidate.method))
+            self._results.setdefault(candidate.nodes, _Results(candidate.method, candidate.doubt))
         try:
             chosen = list(samples(self._program, self._bounds))
         except Exception as error:
@@ -119,6 +120,7 @@ class Verifier:
             tuple(name for name, rounding in results.compared.items() if rounding),
             {**results.not_compared, **self._skipped},
             tuple(results.notes),
+            results.doubt,
         )
 
     def summary(self) -> VerificationSummary:
@@ -140,7 +142,7 @@ class Verifier:
         if sample.name not in self._required and (
             self._spent + expected_seconds > self._seconds or self._seconds == 0
         ):
-            self._skipped[sample.name] = "no time left for it: allow verification more seconds"
+            self._skipped[sample.name] = "no time left: allow verification more seconds"
             return False
         since = time.perf_counter()
         kept = {node for c in candidates for node in c.borders}
