@@ -50,6 +50,10 @@ def test_a_pt2_becomes_a_pte(command: Command, plain_pt2: Path, tmp_path: Path) 
     (engine,) = result["engines"]
     assert sum(engine["operators"].values()) == 3
     assert result["left_in_pytorch"] == []
+    assert result["verified"] is True
+    assert "example inputs" in result["verification"]["samples"]
+    assert engine["verification"]["verified"] is True
+    assert engine["verification"]["compared"][0] == "example inputs"
     assert {"load", "partition", "build", "validate", "lower", "emit", "write"} < set(
         result["seconds"]
     )
@@ -300,3 +304,17 @@ def test_sizes_for_people() -> None:
         "95.9 MB",
         "3.2 GB",
     ]
+
+
+def test_the_time_of_verification_is_an_option(
+    tmp_path: Path, plain_pt2: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert build(plain_pt2, "-o", tmp_path / "a.pte", "--verify-seconds", "0") == 0
+    printed = capsys.readouterr().out
+    assert "compared with PyTorch on example inputs (the engine, run by trt-runtime" in printed
+    assert "not compared on zeros and False: no time left" in printed
+    for wrong in ("-1", "nan", "inf", "soon"):
+        with pytest.raises(SystemExit) as exit:
+            build(plain_pt2, "-o", tmp_path / "b.pte", "--verify-seconds", wrong)
+        assert exit.value.code == 2
+        assert "expected a number of seconds" in capsys.readouterr().err

@@ -273,8 +273,12 @@ def test_the_plan_itself_is_run() -> None:
 
 
 def test_rounding_that_becomes_another_integer_is_no_error(use_converter: UseConverter) -> None:
-    use_converter(aten.sin.default, lambda self: op.Mul(op.Sin(self), _number(1.0000002, self)))
-    module = Module(lambda x: torch.round(x.sin() * 1e6).to(torch.int64))
+    def twice_the_half(self: Any) -> Any:
+        half = op.Mul(self, _number(0.5, self))
+        return op.Mul(op.Mul(op.Sin(half), op.Cos(half)), _number(2, self))
+
+    use_converter(aten.sin.default, twice_the_half)
+    module = Module(lambda x: torch.round(x.sin() * 1e7).to(torch.int64))
     report = report_of(module, X)
     assert not report.left_in_pytorch
     assert "example inputs" in report.engines[0].verification.rounding

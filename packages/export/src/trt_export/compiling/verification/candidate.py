@@ -65,7 +65,7 @@ class Candidate:
     @property
     def doubt(self) -> str | None:
         """Why its numbers may be wrong on another processor than this one."""
-        names = getattr(trt_runtime, "capabilities", frozenset)()
+        names: frozenset[str] = getattr(trt_runtime, "capabilities", frozenset)()
         if (
             self._engine is None
             or "exact-int8" in names

@@ -15,6 +15,7 @@ from torch.fx import Node
 
 from trt_export.builders import OptimizedSession, ReferenceSession
 from trt_export.compiling.onnx_model import OnnxPartition
+from trt_export.compiling.support import owner
 from trt_export.compiling.verification.agreement import as_array, as_tensor, differing
 from trt_export.compiling.verification.nodes import (
     has_own_rounding,
@@ -84,6 +85,7 @@ class NodeByNode:
         self._evaluation = Evaluation(model.subprogram, values, widened=widened)
         self._found = Differences()
         self._has_nan = False
+        self._unseen: set[Node] = set()
 
     def differences(self) -> Differences:
         """Run it once; a second time with noise if, between nodes, something differs."""
@@ -99,6 +101,8 @@ class NodeByNode:
     def _judged(self, node: Node, expected: Any) -> Any:
         found = self._fetch(node)
         if found is None or not isinstance(expected, torch.Tensor):
+            if not self._is_identity(node, expected):
+                self._unseen.add(owner(node))
             return expected
         tensor = as_tensor(found, expected)
         if tensor is None:  # what has the node's name is another value, unless it is an output
@@ -110,9 +114,26 @@ class NodeByNode:
             wrong &= ~undefined(node, self._evaluation, expected)
             wrong = self._without_lost_nan(node, wrong, tensor, expected)
         if wrong.any() and not self._is_explained(node, tensor, expected):
-            self._found.nodes.append(node)
+            self._found.nodes.append(self._first_unseen(node) if self._each else node)
         self._has_nan |= tensor.is_floating_point() and bool(tensor.isnan().any())
         return tensor
+
+    def _is_identity(self, node: Node, value: Any) -> bool:
+        """Whether the node gives what it was given: it is in no model, and not wrong."""
+        operands = [self._evaluation.value(used) for used in _operands(node)[:1]]
+        return any(
+            isinstance(value, torch.Tensor)
+            and value.shape == operand.shape
+            and torch.equal(value, operand)
+            for operand in operands
+            if isinstance(operand, torch.Tensor)
+        )
+
+    def _first_unseen(self, node: Node) -> Node:
+        """Return where the nodes begin whose values are not in the model: a wrong one may be dropped from it."""
+        while unseen := [owner(used) for used in _operands(node) if owner(used) in self._unseen]:
+            node = unseen[0]
+        return node
 
     def _without_lost_nan(
         self, node: Node, wrong: torch.Tensor, found: torch.Tensor, expected: torch.Tensor
