@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
 import os
@@ -158,9 +159,15 @@ def _better(info: EngineInfo, plan_format: str) -> str | None:
     return None
 
 
+@functools.cache
+def _distributions() -> Mapping[str, Sequence[str]]:
+    """The installed distributions by the packages in them: reading all of their metadata takes a while."""
+    return importlib.metadata.packages_distributions()
+
+
 def _installed(module: str) -> str | None:
     if importlib.util.find_spec(module) is None:
         return None
-    for name in importlib.metadata.packages_distributions().get(module, ()):
+    for name in _distributions().get(module, ()):
         return f"{name} {importlib.metadata.version(name)}"
     return module
