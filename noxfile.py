@@ -200,6 +200,13 @@ def matrix(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def numerics(session: nox.Session) -> None:
+    """Write docs/numerics.md from running every operator on special values; fails if it was out of date."""
+    install_both(session)
+    session.run("python", "-m", "numerics", env={"PYTHONPATH": str(ROOT / "tests")})
+
+
+@nox.session(default=False)
 def dev_export(session: nox.Session) -> None:
     """Set up an editable exporter on the newest released runtime in .venv-dev-export, and try it."""
     editable(session, EXPORT, RUNTIME)

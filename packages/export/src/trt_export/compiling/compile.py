@@ -10,6 +10,7 @@ from torch.export import ExportedProgram
 from trt_export.builders import Builder, get_builder
 from trt_export.compiling import torch_onnx
 from trt_export.compiling.bounds import DynamicBounds
+from trt_export.compiling.differences import differences
 from trt_export.compiling.engines import EngineMaker
 from trt_export.compiling.narrow import narrow
 from trt_export.compiling.report import (
@@ -123,6 +124,7 @@ def compile(
     summaries = tuple(_summary(partition) for partition in built)
     clock.step("splice", 0, 1)
     compiled = splice(program, built, bounds.constraints(program))
+    differing = differences(node for node in computations if node in taken)
     report = CompileReport(
         maker.name,
         summaries,
@@ -130,6 +132,7 @@ def compile(
         all(summary.verification for summary in summaries),
         clock.stop(),
         VerificationSummary() if verifier is None else verifier.summary(),
+        differing if maker.runs_onnxruntime else {},
     )
     if on_report is not None:
         on_report(report)

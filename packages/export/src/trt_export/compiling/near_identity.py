@@ -23,22 +23,39 @@ def protect_numbers(model: ir.Model) -> None:
 
 
 def _is_nearly(value: ir.Value, identity: float) -> bool:
-    tensor = ir.convenience.get_const_tensor(value)
-    if tensor is None or tensor.shape.rank() != 0 or not tensor.dtype.is_floating_point():
+    made = _number(value)
+    if made is None:
         return False
-    number = float(tensor.numpy().item())
+    number = float(made.numpy().item())
     return number != identity and math.isclose(number, identity, rel_tol=2e-5, abs_tol=2e-8)
+
+
+def _number(value: ir.Value) -> ir.TensorProtocol | None:
+    """Return a float constant of rank 0, also one that is still to be converted to the dtype of another value."""
+    source, node, dtype = value, value.producer(), value.dtype
+    if node is not None and node.op_type in ("Cast", "CastLike") and node.inputs[0] is not None:
+        source = node.inputs[0]
+        if dtype is None and node.op_type == "CastLike" and node.inputs[1] is not None:
+            dtype = node.inputs[1].dtype
+        elif node.op_type == "Cast":
+            dtype = ir.DataType(node.attributes["to"].as_int())
+    tensor = ir.convenience.get_const_tensor(source)
+    if tensor is None or tensor.shape.rank() != 0:
+        return None
+    dtype = dtype or tensor.dtype
+    if not dtype.is_floating_point():
+        return None
+    return ir.tensor([tensor.numpy().item()], dtype=dtype)
 
 
 def _protect(graph: ir.Graph, node: ir.Node, position: int) -> None:
     value, result = node.inputs[position], node.outputs[0]
     assert value is not None
-    tensor = ir.convenience.get_const_tensor(value)
-    assert tensor is not None
-    made = ir.tensor(tensor.numpy().reshape(1), dtype=tensor.dtype)
+    made = _number(value)
+    assert made is not None
     source = ir.node("Constant", [], {"value": made})
     graph.insert_before(node, source)
-    source.outputs[0].shape, source.outputs[0].dtype = ir.Shape([1]), tensor.dtype
+    source.outputs[0].shape, source.outputs[0].dtype = ir.Shape([1]), made.dtype
     node.replace_input_with(position, source.outputs[0])
     if result.shape is not None and result.shape.rank() == 0:
         shape = ir.node("Constant", [], {"value": ir.tensor([], dtype=ir.DataType.INT64)})

@@ -81,6 +81,11 @@ class CompileReport:
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Time by phase; the keys are those of `Phase`."""
     verification: VerificationSummary = VerificationSummary()
+    differences: Mapping[str, str] = field(default_factory=dict)
+    """What operators in the engines compute differently on special values, said once per operator: docs/numerics.md.
+
+    Empty for builders whose plans ONNX Runtime does not run: those were not measured.
+    """
 
 
 Phase = Literal["decompose", "partition", "onnx", "verify", "check", "build", "splice"]

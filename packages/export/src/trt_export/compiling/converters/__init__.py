@@ -14,11 +14,15 @@ from torch._ops import OpOverload
 
 from trt_export.compiling.converters import (
     attention,
+    clipping,
+    comparisons,
     constants,
     division,
     doubles,
+    exponentials,
     powers,
     reductions,
+    scattering,
     signs,
 )
 from trt_export.compiling.converters.double import exact_numbers
@@ -26,20 +30,25 @@ from trt_export.compiling.converters.values import Converter, NoExactTranslation
 
 CONVERTERS: Mapping[OpOverload, Converter] = MappingProxyType(
     {
+        **clipping.CONVERTERS,
+        **comparisons.CONVERTERS,
         **constants.CONVERTERS,
         **division.CONVERTERS,
         **doubles.CONVERTERS,
+        **exponentials.CONVERTERS,
         **powers.CONVERTERS,
         **reductions.CONVERTERS,
         **signs.CONVERTERS,
     }
 )
 
+_WRAPPERS = {**attention.WRAPPERS, **scattering.WRAPPERS}
+
 
 def converter(target: Any, upstream: Converter | None) -> Converter:
     """Return the converter to use for an operator, given that of torch.onnx, None if it has none."""
-    if target in attention.WRAPPERS and upstream is not None:
-        return exact_numbers(attention.WRAPPERS[target](exact_numbers(upstream)))
+    if target in _WRAPPERS and upstream is not None:
+        return exact_numbers(_WRAPPERS[target](exact_numbers(upstream)))
     ours = CONVERTERS.get(target)
     if ours is None:
         assert upstream is not None

@@ -102,6 +102,19 @@ def product_over(self: Any, dim: int, keepdim: bool = False, dtype: int | None =
     return values if keepdim else op.Squeeze(values, constant([dim], _INT64))
 
 
+def any_over(self: Any, dim: int, keepdim: bool = False) -> Any:
+    """Return whether one of a dimension is true. torch.onnx's finds one among none.
+
+    It converts the largest of no integers, which is the smallest integer, to a truth value.
+    """
+    size = self.shape[dim] if self.shape else 1
+    if isinstance(size, int) and size > 0:
+        return NotImplemented
+    numbers = op.Cast(op.Cast(self, to=ir.DataType.BOOL), to=ir.DataType.INT32)
+    highest = op.ReduceMax(numbers, constant([dim], _INT64), keepdims=keepdim)
+    return op.Greater(highest, constant(0, ir.DataType.INT32))
+
+
 def _product_dtype(self: Any, dtype: int | None) -> ir.DataType | None:
     """Return the dtype of a product of integers, None if it is one of floats."""
     if dtype not in (None, -1):
@@ -138,6 +151,7 @@ def _multiplied(values: Any, dim: int, size: int | None, dtype: ir.DataType) -> 
 
 
 CONVERTERS: Mapping[OpOverload, Converter] = {
+    aten.any.dim: any_over,
     aten.sum.default: sum_all,
     aten.sum.dim_IntList: sum_over,
     aten.prod.default: product,

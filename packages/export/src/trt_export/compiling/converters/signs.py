@@ -62,9 +62,12 @@ def heaviside(self: Any, values: Any) -> Any:
 
 
 def angle(self: Any) -> Any:
-    """Return pi for negative numbers, else 0. PyTorch keeps NaN; torch.onnx's gives 0."""
+    """Return pi for negative numbers, else 0. PyTorch keeps NaN; torch.onnx's gives 0, and 3 for integers."""
     if not self.dtype.is_floating_point():
-        return NotImplemented
+        if self.dtype == ir.DataType.BOOL:
+            return NotImplemented
+        pi, zero = constant(math.pi, ir.DataType.FLOAT), constant(0.0, ir.DataType.FLOAT)
+        return op.Where(op.Less(self, constant(0, self.dtype)), pi, zero)
     zero, pi = constant(0.0, self.dtype), constant(math.pi, self.dtype)
     result = op.Where(op.Less(self, zero), pi, zero)
     return op.Where(op.IsNaN(self), self, result)
@@ -77,6 +80,20 @@ def isinf(self: Any) -> Any:
     return op.IsInf(self)
 
 
+def isneginf(self: Any) -> Any:
+    """Return whether it is -infinity; see `isinf`."""
+    if self.dtype != ir.DataType.DOUBLE:
+        return NotImplemented
+    return op.IsInf(self, detect_positive=0)
+
+
+def isposinf(self: Any) -> Any:
+    """Return whether it is infinity; see `isinf`."""
+    if self.dtype != ir.DataType.DOUBLE:
+        return NotImplemented
+    return op.IsInf(self, detect_negative=0)
+
+
 CONVERTERS: Mapping[OpOverload, Converter] = {
     aten.atan2.default: atan2,
     aten.signbit.default: signbit,
@@ -84,4 +101,6 @@ CONVERTERS: Mapping[OpOverload, Converter] = {
     aten.heaviside.default: heaviside,
     aten.angle.default: angle,
     aten.isinf.default: isinf,
+    aten.isneginf.default: isneginf,
+    aten.isposinf.default: isposinf,
 }

@@ -1,0 +1,57 @@
+"""Scattering: a source that is larger than the index, and means."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch._ops import OpOverload
+
+from trt_export.compiling.converters.values import (
+    Converter,
+    NoExactTranslationError,
+    constant,
+    op,
+)
+
+aten = torch.ops.aten
+
+
+def scatter(upstream: Converter) -> Converter:
+    """Return a converter of `scatter` and `scatter_add`; PyTorch reads as much of the source as the index has."""
+
+    def convert(self: Any, dim: int, index: Any, src: Any) -> Any:
+        return upstream(self, dim, index, _of_index(src, index))
+
+    return convert
+
+
+def scatter_reduce(upstream: Converter) -> Converter:
+    """Return a converter of `scatter_reduce`. torch.onnx's puts the last of the values where the mean belongs."""
+
+    def convert(
+        self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True
+    ) -> Any:
+        if reduce == "mean":
+            raise NoExactTranslationError("ONNX has no scattered mean")
+        return upstream(self, dim, index, _of_index(src, index), reduce, include_self)
+
+    return convert
+
+
+def _of_index(src: Any, index: Any) -> Any:
+    """Return the part of the source that belongs to the index: ONNX wants both of one shape."""
+    if not src.shape or src.shape == index.shape:
+        return src
+    rank = len(src.shape)
+    starts, axes = (constant(one, ir.DataType.INT64) for one in ([0] * rank, list(range(rank))))
+    part = op.Slice(src, starts, op.Shape(index), axes)
+    part.shape, part.dtype = index.shape, src.dtype
+    return part
+
+
+WRAPPERS: Mapping[OpOverload, Callable[[Converter], Converter]] = {
+    aten.scatter.src: scatter,
+    aten.scatter_add.default: scatter,
+    aten.scatter_reduce.two: scatter_reduce,
+}
