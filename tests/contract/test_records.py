@@ -64,6 +64,7 @@ def test_both_halves_say_the_same_of_a_good_record(case: Case) -> None:
         assert [(b.name, b.dtype, b.shape, b.min, b.opt, b.max) for b in mine] == [
             (b.name, b.dtype, b.shape, b.minimum, b.optimum, b.maximum) for b in theirs
         ]
+        assert [(b.multiple, b.offset) for b in mine] == [(b.multiple, b.offset) for b in theirs]
     assert info.hardware_compatible is record.hardware_compatible
     assert info.target_platform == record.target_platform
     assert info.requires_output_allocator is record.requires_output_allocator
