@@ -166,3 +166,26 @@ def test_damaged_names_are_refused_by_both_packages(
         trt_runtime.load(path)
     with pytest.raises(trt_export.errors.FileFormatError, match=r"damaged\.pte: .*expected"):
         trt_export.info(path)
+
+
+def test_the_way_out_is_in_the_words_of_its_reader(
+    program: Path, run: Callable[..., Outcome]
+) -> None:
+    wrong = np.ones(3, np.float64)
+    _, _, err = run(wrong, wrong, method="a_plain")
+    assert "convert it: .astype('float32') before numpy.savez" in err
+    with pytest.raises(trt_runtime.InputError, match=r"convert it: \.to\(torch\.float32\)"):
+        trt_runtime.load(program).run([torch.from_numpy(wrong)] * 2, "a_plain")
+
+
+def test_a_plan_that_is_in_a_data_file(tmp_path: Path, command: Command) -> None:
+    exported = torch.export.export(Plain(), (torch.ones(3), torch.ones(3)))
+    edge = trt_export.to_edge(trt_export.compile(exported), data_file="plans")
+    path, data = trt_export.save(edge, tmp_path / "model.pte")
+    np.savez(tmp_path / "in.npz", array(3), array(1))
+    code, _, err = command("run", path, "--inputs", tmp_path / "in.npz")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "give that too: --data PLANS.ptd" in err
+    with pytest.raises(trt_runtime.TrtRuntimeError, match=r"trt_runtime\.load\(program, data="):
+        trt_runtime.load(path).run([torch.ones(3), torch.ones(3)])
+    assert "found a .ptd; name the other file" in command("check", data)[2]
