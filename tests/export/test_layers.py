@@ -15,7 +15,10 @@ ROOT = Path(trt_export.__file__).parent
 # Floor by floor, from the ground up; a module imports its own floor's package and lower floors only.
 FLOORS = (
     ("errors", "interrupts", "json_text", "streams"),
-    ("formats", "hints", "initial_state", "one_at_a_time", "phases", "plan", "symbols"),
+    (
+        *("formats", "hints", "initial_state", "one_at_a_time", "phases", "plan", "symbols"),
+        "upstream_errors",
+    ),
     ("files", "engines", "builders"),
     ("passes", "compiling"),
     ("delegate",),

@@ -199,6 +199,8 @@ def load_program(path: Path) -> "ExportedProgram":
     )
     try:
         return load(path)
+    except MemoryError:
+        raise
     except Exception as error:  # torch raises whatever its parts raise on a damaged file.
         raise FileFormatError(
             f"{path} cannot be loaded: {type(error).__name__}: {error}"
@@ -267,7 +269,7 @@ def _program_writer(program: "ExportedProgram") -> Callable[[BinaryIO], object]:
     def write(file: BinaryIO) -> None:
         try:
             save(program, file)
-        except OSError:
+        except (OSError, MemoryError):
             raise
         except Exception as error:
             raise TrtExportError(

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
-import torch
 from executorch.exir import (
     EdgeCompileConfig,
     EdgeProgramManager,
@@ -21,6 +20,7 @@ from torch.export import ExportedProgram
 from trt_export.delegate.backend import TensorRTBackend, TrtRuntimeBackend
 from trt_export.delegate.caches import forget
 from trt_export.delegate.held_outputs import hold_outputs, release_outputs
+from trt_export.delegate.initial_buffers import keep_initial_state
 from trt_export.delegate.mutations import input_names, mutated_inputs
 from trt_export.delegate.partitioner import EnginePartitioner
 from trt_export.delegate.shared_buffers import planning_config
@@ -29,9 +29,12 @@ from trt_export.files.atomic import check_writable, write_files
 from trt_export.formats import Format
 from trt_export.hints import hint
 from trt_export.one_at_a_time import one_at_a_time
+from trt_export.passes.blame import blame
+from trt_export.passes.data_dependent import check_data_dependent_shapes
 from trt_export.passes.pipeline import Pass, Pipeline
 from trt_export.passes.prepare import PREPARE, Lowering
 from trt_export.symbols import only_symbols
+from trt_export.upstream_errors import of_caller, wrapped_errors
 
 Partitioners: TypeAlias = Sequence[Partitioner] | Mapping[str, Sequence[Partitioner]]
 
@@ -80,7 +83,8 @@ def to_edge(
     Raises:
         NoEngineError: no method calls an engine.
         MissingCapabilityError: an engine has to be read the slow way, and TRT_EXPORT_STRICT=1.
-        LoweringError: a call that cannot be lowered; its subclasses say why.
+        LoweringError: a call that cannot be lowered; its subclasses say why. Also what torch and ExecuTorch raise, as
+            `__cause__`, with the nodes it is likely about. Errors of `on_progress` and lack of memory come as they are.
         EngineRecordError, PlanError: an engine that cannot be read.
     """
     _check_backends()
@@ -94,10 +98,21 @@ def to_edge(
         format=format,
         data_file=data_file,
     )
-    if on_progress is None:
-        Pipeline(PASSES).run(state)
-    else:
-        Pipeline(PASSES).run(state, on_start=on_progress)
+    report = None if on_progress is None else of_caller(on_progress)
+    pass_name = ""
+
+    def on_start(name: str, done: int, total: int) -> None:
+        nonlocal pass_name
+        pass_name = name
+        if report is not None:
+            report(name, done, total)
+
+    with wrapped_errors(
+        LoweringError,
+        lambda: f"to_edge, pass {pass_name!r}",
+        lambda error: blame(state.prepared or _programs_of(state.programs), error),
+    ):
+        Pipeline(PASSES).run(state, on_start=on_start)
     assert state.manager is not None
     return state.manager
 
@@ -130,6 +145,16 @@ def _lower(state: EdgeLowering) -> None:
         )
 
 
+def _programs_of(programs: Mapping[str, Any]) -> dict[str, ExportedProgram]:
+    """Return the methods that are programs."""
+    return {name: item for name, item in programs.items() if isinstance(item, ExportedProgram)}
+
+
+def _check_lowered(state: EdgeLowering) -> None:
+    for method, program in state.edge_programs().items():
+        check_data_dependent_shapes(method, program)
+
+
 def _hold_outputs(state: EdgeLowering) -> None:
     state.held = {
         method: hold_outputs(program) for method, program in state.edge_programs().items()
@@ -152,7 +177,7 @@ def _release_outputs(state: EdgeLowering) -> None:
 
 def _keep_state(state: EdgeLowering) -> None:
     for program in state.edge_programs().values():
-        _keep_initial_state(program)
+        keep_initial_state(program)
 
 
 def _forget(state: EdgeLowering) -> None:
@@ -162,7 +187,8 @@ def _forget(state: EdgeLowering) -> None:
 PASSES: tuple[Pass[EdgeLowering], ...] = (
     *PREPARE,
     Pass("lower", _lower, after=("rewrite",)),
-    Pass("hold-outputs", _hold_outputs, after=("lower",)),
+    Pass("check-lowered", _check_lowered, after=("lower",)),
+    Pass("hold-outputs", _hold_outputs, after=("check-lowered",)),
     Pass("delegate", _delegate, after=("hold-outputs",)),
     Pass("release-outputs", _release_outputs, after=("hold-outputs", "delegate")),
     Pass("keep-state", _keep_state, after=("release-outputs",)),
@@ -193,12 +219,18 @@ def save(
         The files written, the `.pte` first.
 
     Raises:
-        LoweringError: buffers to share are missing or differ.
+        LoweringError: buffers to share are missing or differ, or ExecuTorch fails (`__cause__`).
         OutputFileError: the place cannot be written, or the disk is full; files that were there before
             are as they were.
     """
     check_writable(Path(path))
-    return write_files(pte_writers(manager, path, config=config, shared_buffers=shared_buffers))
+    writers = pte_writers(manager, path, config=config, shared_buffers=shared_buffers)
+    with wrapped_errors(
+        LoweringError,
+        "save, ExecuTorch's writing",
+        "see the cause (`__cause__`) for ExecuTorch's own words",
+    ):
+        return write_files(writers)
 
 
 @one_at_a_time
@@ -213,7 +245,14 @@ def pte_writers(
     if isinstance(manager, EdgeProgramManager):
         programs = {name: manager.exported_program(name) for name in sorted(manager.methods)}
         _check_unused(programs)
-        manager = manager.to_executorch(planning_config(config, programs, shared_buffers))
+        planning = planning_config(config, programs, shared_buffers)
+        edge = manager
+        with wrapped_errors(
+            LoweringError,
+            "save, ExecuTorch's to_executorch",
+            lambda error: blame(programs, error),
+        ):
+            manager = edge.to_executorch(planning)
         forget(map(manager.exported_program, manager.methods))
     elif config is not None or shared_buffers:
         raise LoweringError(
@@ -265,22 +304,3 @@ def _others(partitioners: Partitioners | None) -> Any:
     if isinstance(partitioners, Mapping):
         return {method: list(items) for method, items in partitioners.items()}
     return None if partitioners is None else list(partitioners)
-
-
-def _keep_initial_state(program: ExportedProgram) -> None:
-    """Have ExecuTorch write the initial values of mutated buffers, which it else leaves at zero."""
-    mutated = set(program.graph_signature.buffers_to_mutate.values())
-    buffers = program.graph_signature.inputs_to_buffers
-    for node in program.graph.nodes:
-        target = buffers.get(node.name) if node.op == "placeholder" else None
-        if target in mutated:
-            value = program.state_dict.get(target, program.constants.get(target))
-            if isinstance(value, torch.Tensor) and not _is_zero(value):
-                node.meta["et_init_buffer"] = True
-
-
-def _is_zero(value: torch.Tensor) -> bool:
-    """Whether all elements are zero, and none is -0.0."""
-    if value.is_floating_point() and value.itemsize > 1 and bool(value.signbit().any()):
-        return False
-    return not bool(value.any())

@@ -104,6 +104,14 @@ class DynamicNumberError(LoweringError):
     """An input is an int, float or bool that may change from call to call."""
 
 
+class StringArgumentError(LoweringError):
+    """An input or output is a string, for which a .pte has no place."""
+
+
+class DataDependentShapeError(LoweringError):
+    """An operator whose result has a size that only its run tells, and that ExecuTorch gets wrong."""
+
+
 class ConstantDeviceError(LoweringError):
     """A weight or constant of the program is not on the CPU."""
 

@@ -33,6 +33,7 @@ from trt_export.errors import (
 )
 from trt_export.one_at_a_time import one_at_a_time
 from trt_export.symbols import only_symbols
+from trt_export.upstream_errors import error_text, of_caller, wrapped_errors
 
 _log = logging.getLogger("trt_export")
 
@@ -76,11 +77,13 @@ def compile(
         A new program; its engines are `trt_runtime.Engine` objects in `constants`.
 
     Raises:
-        UnsupportedProgramError: it is no ExportedProgram, or torch cannot decompose it.
+        UnsupportedProgramError: it is no ExportedProgram, or torch cannot decompose it, or torch or torch.onnx fail
+            otherwise; the message names the phase, `__cause__` is their error. Errors of `on_report`, of `on_progress`
+            and lack of memory come as they are.
         UnknownBuilderError, MissingBuilderError, ComputeCapabilityError: see `get_builder`.
         UnboundedDimensionError, DynamicShapeError: see `dynamic`.
         NothingToCompileError: no part of the program can be in an engine; the message has the reasons.
-        BuildFailedError: the builder failed; the message has its log.
+        BuildFailedError: the builder failed, or raised an error of its own; the message has its log.
     """
     if not isinstance(exported_program, ExportedProgram):
         raise UnsupportedProgramError(
@@ -98,11 +101,33 @@ def compile(
         raise TrtExportError(
             f"verify: expected True, False or a number of seconds from 0, found {verify!r}"
         )
-    clock = _Clock(on_progress)
+    clock = _Clock(None if on_progress is None else of_caller(on_progress))
+    with wrapped_errors(
+        UnsupportedProgramError,
+        lambda: f"compile, phase {clock.phase!r}",
+        "export the program again with this version of torch, and see the cause (`__cause__`) for torch's own words",
+    ):
+        compiled, report = _compile(exported_program, maker, dynamic, verify, clock)
+    if on_report is not None:
+        on_report(report)
+    elif report.left_in_pytorch:
+        left = report.left_in_pytorch
+        total = len(left) + sum(sum(engine.operators.values()) for engine in report.engines)
+        _log.warning("%d of %d operators stay in PyTorch:\n%s", len(left), total, _listed(left))
+    return compiled
+
+
+def _compile(
+    source: ExportedProgram,
+    maker: Builder,
+    dynamic: Mapping[str, Sequence[int]] | None,
+    verify: bool | float,
+    clock: "_Clock",
+) -> tuple[ExportedProgram, CompileReport]:
     began = time.perf_counter()
-    bounds = DynamicBounds(exported_program, dynamic)
+    bounds = DynamicBounds(source, dynamic)
     clock.step("decompose", 0, 1)
-    program = _decompose(exported_program)
+    program = _decompose(source)
     if bounds.stated:
         constraints = bounds.constraints(program)
         narrow(program, {symbol: constraints[symbol] for symbol in bounds.stated})
@@ -134,13 +159,7 @@ def compile(
         VerificationSummary() if verifier is None else verifier.summary(),
         differing if maker.runs_onnxruntime else {},
     )
-    if on_report is not None:
-        on_report(report)
-    elif left:
-        _log.warning(
-            "%d of %d operators stay in PyTorch:\n%s", len(left), len(computations), _listed(left)
-        )
-    return compiled
+    return compiled, report
 
 
 class _Clock:
@@ -151,10 +170,12 @@ class _Clock:
         self._seconds: dict[str, float] = {}
         self._phase: Phase | None = None
         self._since = 0.0
+        self.phase: Phase | None = None
+        """The last phase that has begun."""
 
     def step(self, phase: Phase, done: int, total: int) -> None:
         self.stop()
-        self._phase = phase
+        self._phase = self.phase = phase
         if self._callback is not None:
             self._callback(phase, done, total)
 
@@ -168,17 +189,34 @@ class _Clock:
 
 def _decompose(program: ExportedProgram) -> ExportedProgram:
     """Decompose with the table that keeps most operators whole; some operators it breaks need a smaller one."""
-    failures: list[str] = []
+    failures: dict[str, Exception] = {}
     with only_symbols([program]):
         for table in torch_onnx.decomposition_tables():
             try:
                 decomposed: ExportedProgram = program.run_decompositions(table)
+            except MemoryError:
+                raise
             except Exception as error:  # decompositions raise whatever they stumble on
-                failures.append(f"{type(error).__name__}: {error}")
-                _log.info("decompositions failed, using fewer: %s", failures[-1])
+                failures.setdefault(error_text(error), error)
+                _log.info("decompositions failed, using fewer: %s", error_text(error))
             else:
                 return decomposed
-    raise UnsupportedProgramError("torch cannot decompose the program:\n" + "\n".join(failures))
+    *_, last = failures.values()
+    raise UnsupportedProgramError(
+        f"torch cannot decompose the program, found {'; with fewer decompositions '.join(failures)}: "
+        + _way_out(" ".join(failures))
+    ) from last
+
+
+def _way_out(failures: str) -> str:
+    if "is mutated in the forward method" in failures:
+        return "register the tensor that the model changes as a buffer (register_buffer), and export it again"
+    if "expected compiled_fn to be GraphModule" in failures:
+        return (
+            "export it with torch.export.export(..., strict=True), which the masks of transformers' static cache need,"
+            " or without torch.vmap and control flow in the model"
+        )
+    return "export it again with torch.export.export(..., strict=True), or under torch.no_grad()"
 
 
 def _summary(partition: BuiltPartition) -> EngineSummary:

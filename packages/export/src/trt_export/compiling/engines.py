@@ -1,6 +1,7 @@
 """Finds the partitions of a program that a builder takes, and makes their engines."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib.metadata import version
 
 import torch
@@ -19,6 +20,7 @@ from trt_export.compiling.torch_onnx import OPSET
 from trt_export.compiling.verification import Candidate, Verifier
 from trt_export.engines.shapes import is_dynamic, size_of, step_of
 from trt_export.errors import BuildFailedError
+from trt_export.upstream_errors import wrapped_errors
 
 Nodes = tuple[Node, ...]
 _TakeOut = Callable[[Phase, Sequence[Nodes]], dict[Node, str]]
@@ -166,16 +168,29 @@ class EngineMaker:
         return Candidate(self._models[nodes], engine)
 
     def _check(self, nodes: Nodes) -> dict[Node, str]:
-        return self._take_out(nodes, "check", lambda some: self._builder.check(self._request(some)))
+        return self._take_out(nodes, "check", self._refusals_of_check)
 
     def _build(self, nodes: Nodes) -> dict[Node, str]:
         return self._take_out(nodes, "build", self._refusals_of_build)
 
+    def _refusals_of_check(self, nodes: Nodes) -> Sequence[NodeRefusal]:
+        with self._builder_errors():
+            return self._builder.check(self._request(nodes))
+
+    def _builder_errors(self) -> AbstractContextManager[None]:
+        """A builder of somebody else's may raise anything."""
+        return wrapped_errors(
+            BuildFailedError,
+            f"builder {self._builder.name!r}",
+            "it is the builder's own error (`__cause__`), not the program's: a builder refuses nodes with NodesRefused",
+        )
+
     def _refusals_of_build(self, nodes: Nodes) -> Sequence[NodeRefusal]:
-        try:
-            self._plans[nodes] = self._builder.build(self._request(nodes))
-        except NodesRefused as refused:
-            return refused.refusals
+        with self._builder_errors():
+            try:
+                self._plans[nodes] = self._builder.build(self._request(nodes))
+            except NodesRefused as refused:
+                return refused.refusals
         return []
 
     def _take_out(

@@ -35,6 +35,8 @@ def convert(source: Source, nodes: Sequence[Node]) -> OnnxPartition:
     try:
         torch_onnx.promote_types(subprogram.program.graph_module)
         model = torch_onnx.translate(subprogram.program)
+    except MemoryError:
+        raise
     except Exception as error:  # whatever torch.onnx stumbles on, the program still runs in PyTorch
         reason = _reason(error)
         named = _named_node(error, subprogram) or _first_failing(source, nodes)
@@ -74,6 +76,8 @@ def _first_failing(source: Source, nodes: Sequence[Node]) -> Node:
             torch_onnx.translate(subprogram.program)
         except CannotCut:
             return False
+        except MemoryError:
+            raise
         except Exception:
             return True
         return False

@@ -9,6 +9,7 @@ from trt_export.files.pte import is_pte
 from trt_export.inspecting.model import Pt2Info, PteInfo
 from trt_export.inspecting.of_pt2 import pt2_info
 from trt_export.inspecting.of_pte import pte_info
+from trt_export.upstream_errors import wrapped_errors
 
 
 def info(path: str | os.PathLike[str]) -> PteInfo | Pt2Info:
@@ -20,7 +21,15 @@ def info(path: str | os.PathLike[str]) -> PteInfo | Pt2Info:
     Raises:
         FileFormatError: neither of the two, or a damaged one, or no file.
     """
-    target = Path(path)
+    with wrapped_errors(
+        FileFormatError,
+        f"info of {path}",
+        "write the file again; it is damaged, or of a version that is not known",
+    ):
+        return _info(Path(path))
+
+
+def _info(target: Path) -> PteInfo | Pt2Info:
     head = read_head(target)
     if is_pte(head):
         return pte_info(target)

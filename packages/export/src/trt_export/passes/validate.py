@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.fx import Node
 
 from trt_export.engines.find import EngineCall
@@ -18,6 +18,7 @@ from trt_export.errors import (
     DynamicNumberError,
     LoweringError,
     OutputAllocatorError,
+    StringArgumentError,
 )
 
 _EXAMPLES = {"int": "5", "float": "0.5", "bool": "True"}
@@ -89,6 +90,7 @@ def validate_inputs(method: str, program: ExportedProgram) -> None:
     """Check that no input is a number that may change: a `.pte` has no place for one, and ExecuTorch aborts.
 
     Raises:
+        StringArgumentError: an input or output is a string.
         DynamicNumberError: naming the first.
     """
     inputs = {
@@ -96,6 +98,22 @@ def validate_inputs(method: str, program: ExportedProgram) -> None:
         for spec in program.graph_signature.input_specs
         if spec.kind is InputKind.USER_INPUT and hasattr(spec.arg, "name")
     }
+    for role, specs in (
+        ("input", program.graph_signature.input_specs),
+        ("output", program.graph_signature.output_specs),
+    ):
+        for number, spec in enumerate(specs):
+            if isinstance(spec.arg, ConstantArgument) and isinstance(spec.arg.value, str):
+                name = spec.arg.name or str(number)
+                raise StringArgumentError(
+                    f"{role} {name!r} of method {method!r}: expected a tensor, a number or None, found the string"
+                    f" {spec.arg.value!r:.80}, for which a .pte has no place: "
+                    + (
+                        "set it in the model's __init__, or export a wrapper that passes it"
+                        if role == "input"
+                        else "export a wrapper that returns the other outputs"
+                    )
+                )
     for node in program.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         if node.name in inputs and isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):

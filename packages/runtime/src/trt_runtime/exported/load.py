@@ -61,8 +61,8 @@ def load_program(
         raise
     except Exception as error:  # torch raises whatever its parts raise
         raise ProgramError(
-            f"{os.fsdecode(path)}: expected a program that torch.export.save or save_program wrote, found: "
-            f"{str(error) or type(error).__name__}; save it again"
+            f"{os.fsdecode(path)}: expected a program that torch.export.save or save_program wrote, found "
+            f"{type(error).__name__}: {error}; save it again"
         ) from error
     finally:
         for key in keys:

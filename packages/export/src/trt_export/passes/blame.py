@@ -1,0 +1,94 @@
+"""Names the nodes that ExecuTorch cannot take, once it has refused a program, and what helps."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+_COMPLEX = "convert to real numbers in the model (torch.view_as_real) before the result leaves it"
+
+
+def blame(programs: Mapping[str, ExportedProgram], error: Exception) -> str:
+    """Return the nodes that the error is likely about, each with the way out."""
+    text = str(error)
+    found: list[str] = []
+    for method, program in programs.items():
+        found += [
+            f"node {node.name!r} of method {method!r} ({_name(node)}): {help_}"
+            for node, help_ in _suspects(program.graph.nodes, text)
+        ]
+    if not found:
+        return (
+            "keep operators that ExecuTorch does not have out of the model, and see the cause (`__cause__`) for"
+            " ExecuTorch's own words"
+        )
+    more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
+    return "; ".join(found[:3]) + more
+
+
+def _suspects(nodes: Iterable[Node], text: str) -> Iterator[tuple[Node, str]]:
+    named: list[tuple[Node, str]] = []
+    others: list[tuple[Node, str]] = []
+    for node in nodes:
+        if node.op != "call_function":
+            continue
+        target = _operator(node)
+        if target is not None:
+            if _is_mentioned(target, text):
+                named.append((node, _advice_on(target, text)))
+            elif any(value.is_complex() for value in _tensors(node)):
+                others.append((node, f"it has complex numbers: {_COMPLEX}"))
+        elif isinstance(node.meta.get("val"), torch.SymFloat) and not text:
+            others.append(
+                (
+                    node,
+                    "it makes a float of a dynamic size, for which ExecuTorch has no operator: make the dimension"
+                    " static, or compute the number with tensors, such as"
+                    " torch.ones_like(x).sum(-1, keepdim=True).sqrt()",
+                )
+            )
+    yield from named or others
+
+
+def _is_mentioned(target: OpOverload, text: str) -> bool:
+    packet = target._schema.name
+    return any(name in text for name in (packet, f"{packet.replace('::', '.')}.", str(target)))
+
+
+def _advice_on(target: OpOverload, text: str) -> str:
+    if "out variant" in text:
+        return (
+            "the operator has no out variant, which a .pte needs: register one (torch.library) and its kernel, or write"
+            " this part of the model with PyTorch's own operators"
+        )
+    if "complex" in text:
+        return _COMPLEX
+    return (
+        "ExecuTorch has no kernel for it: write this part of the model with other operators, or pass"
+        f" compile_config=EdgeCompileConfig(_core_aten_ops_exception_list=[torch.ops.{target}]) if the program that"
+        " will run the file has one"
+    )
+
+
+def _tensors(node: Node) -> Iterator[torch.Tensor]:
+    for item in (node, *node.all_input_nodes):
+        value: Any = item.meta.get("val")
+        for one in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(one, torch.Tensor):
+                yield one
+
+
+def _operator(node: Node) -> OpOverload | None:
+    """Return the operator of a call, before or after ExecuTorch wrapped it for its Edge dialect."""
+    target: Any = node.target
+    if not isinstance(target, OpOverload):
+        target = getattr(target, "_op", None)  # EdgeOpOverload
+    return target if isinstance(target, OpOverload) else None
+
+
+def _name(node: Node) -> str:
+    operator = _operator(node)
+    return str(operator) if operator else str(getattr(node.target, "__name__", node.target))
