@@ -202,7 +202,7 @@ def test_bfloat16_is_built_for_tensorrt_rtx() -> None:
     [
         (lambda x: torch.linalg.svdvals(x), "no converter"),
         (lambda x: torch.rand_like(x), "random"),
-        (lambda x: x, "(empty)"),
+        (lambda x: x, "it computes nothing"),
     ],
 )
 def test_nothing_to_compile_lists_the_reasons(function: Callable[..., Any], reason: str) -> None:

@@ -11,17 +11,24 @@ from trt_export.errors import BuildFailedError
 from trt_export.plan import write_onnxruntime_plan
 
 
+def _refused_dtypes() -> Mapping[str, str]:
+    return {
+        "bfloat16": "ONNX Runtime's CPU kernels have no bfloat16: convert the model to float32 or float16, "
+        f"or build for TensorRT ({build_for_rtx()})"
+    }
+
+
 class OnnxRuntimeBuilder(Builder):
     """Makes `onnxruntime` plans: our header and the partition's ONNX model. Needs no GPU and no TensorRT."""
 
     name = "onnxruntime"
     runs_onnxruntime = True
 
+    refused_dtypes: Mapping[str, str] = _refused_dtypes()
+
     def __init__(self) -> None:
-        self.refused_dtypes: Mapping[str, str] = {
-            "bfloat16": "ONNX Runtime's CPU kernels have no bfloat16: convert the model to float32 or float16, "
-            f"or build for TensorRT ({build_for_rtx()})"
-        }
+        if type(self).refused_dtypes is OnnxRuntimeBuilder.refused_dtypes:  # else a subclass's own
+            self.refused_dtypes = _refused_dtypes()  # in the words of who reads it now
 
     def device(self, tensors_on: str) -> str:
         """Return `"cpu"`: ONNX Runtime runs on the CPU here, wherever the tensors of the program are."""
