@@ -9,9 +9,8 @@ namespace trt_runtime {
 // trt_runtime.capabilities(). An exporter asks for these by name: none is ever taken away or
 // reused.
 inline constexpr std::array<std::string_view, 9> kCapabilities = {
-    "engine-tensor",       "exact-int8",  "mapped-plans", "metadata-only",
-    "named-data-delegate", "plan-digest", "record",       "tensor-state",
-    "tracing-mode-real",
+    "engine-tensor", "exact-int8", "mapped-plans", "metadata-only",     "named-data-delegate",
+    "plan-digest",   "record",     "tensor-state", "tracing-mode-real",
 };
 
 }  // namespace trt_runtime

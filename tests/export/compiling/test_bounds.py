@@ -46,7 +46,7 @@ def test_a_dimension_without_maximum_is_an_error_that_says_how_to_bound_it() -> 
     for part in (
         "dimension 0 of input 'tokens'",
         "torch.export.Dim('rows', max=",
-        "dynamic={'tokens.0'",
+        'dynamic={"tokens.0"',
         "--dynamic",
     ):
         assert part in str(error.value)

@@ -227,7 +227,7 @@ def test_nothing_of_a_lowering_stays_behind(dynamic: bool, tmp_path: Path) -> No
 def test_a_lowering_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = one_output_engine(rtx_plan(800, seed=9))
     monkeypatch.setattr("trt_export.edge.to_edge_transform_and_lower", failing)
-    with pytest.raises(ValueError, match="no such"):
+    with pytest.raises(LoweringError, match="no such pass"):
         to_edge(one_call(engine))
     gc.collect()
     key = f"trt-plan-sha256-{hashlib.sha256(plan_of(engine)).hexdigest()}"
