@@ -6,11 +6,8 @@ returns ONNX values, or `NotImplemented` where torch.onnx's own is right. It rai
 ONNX has no right translation: the operator then stays in PyTorch.
 """
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
-
-from torch._ops import OpOverload
 
 from trt_export.compiling.converters import (
     attention,
@@ -26,9 +23,9 @@ from trt_export.compiling.converters import (
     signs,
 )
 from trt_export.compiling.converters.double import exact_numbers
-from trt_export.compiling.converters.values import Converter, NoExactTranslationError
+from trt_export.compiling.converters.values import Converter, Converters, NoExactTranslationError
 
-CONVERTERS: Mapping[OpOverload, Converter] = MappingProxyType(
+CONVERTERS: Converters = MappingProxyType(
     {
         **clipping.CONVERTERS,
         **comparisons.CONVERTERS,

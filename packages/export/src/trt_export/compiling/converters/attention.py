@@ -1,14 +1,12 @@
 """Attention with a mask: a row that may attend to nothing gives 0."""
 
 import math
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch._ops import OpOverload
 
-from trt_export.compiling.converters.values import Converter, constant, op
+from trt_export.compiling.converters.values import Converter, Wrappers, constant, op
 
 aten = torch.ops.aten
 
@@ -89,7 +87,7 @@ def _without_empty_rows(result: Any, mask: Any) -> Any:
     return op.Where(empty, constant(0.0, mask.dtype), result)
 
 
-WRAPPERS: Mapping[OpOverload, Callable[[Converter], Converter]] = {
+WRAPPERS: Wrappers = {
     aten.scaled_dot_product_attention.default: attention,
     aten._scaled_dot_product_flash_attention_for_cpu.default: attention_for_cpu,
 }

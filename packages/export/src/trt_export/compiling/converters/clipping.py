@@ -1,12 +1,10 @@
 """Clipping at one end: what is infinite at the other end stays infinite."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
-from trt_export.compiling.converters.values import Converter, like, op
+from trt_export.compiling.converters.values import Converters, like, op
 
 aten = torch.ops.aten
 
@@ -34,7 +32,7 @@ def _has_infinities(value: Any) -> bool:
     return bool(value.dtype.is_floating_point())
 
 
-CONVERTERS: Mapping[OpOverload, Converter] = {
+CONVERTERS: Converters = {
     aten.clamp.default: clamp,
     aten.clamp_max.default: clamp_max,
     aten.clamp_max.Tensor: clamp_max,

@@ -1,13 +1,11 @@
 """Comparisons of integers with a tolerance."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch._ops import OpOverload
 
-from trt_export.compiling.converters.values import Converter, constant, op
+from trt_export.compiling.converters.values import Converters, constant, op
 
 aten = torch.ops.aten
 
@@ -25,4 +23,4 @@ def isclose(
     return op.Or(op.Equal(self, other), within)
 
 
-CONVERTERS: Mapping[OpOverload, Converter] = {aten.isclose.default: isclose}
+CONVERTERS: Converters = {aten.isclose.default: isclose}

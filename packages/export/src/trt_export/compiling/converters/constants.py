@@ -1,13 +1,11 @@
 """Python numbers of a program as constants of the dtype that they have in PyTorch."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch._ops import OpOverload
 
-from trt_export.compiling.converters.values import Converter, constant
+from trt_export.compiling.converters.values import Converters, constant
 
 aten = torch.ops.aten
 
@@ -19,4 +17,4 @@ def scalar_tensor(s: Any, dtype: int | None = None, **_: Any) -> Any:
     return constant(s, ir.DataType(dtype))
 
 
-CONVERTERS: Mapping[OpOverload, Converter] = {aten.scalar_tensor.default: scalar_tensor}
+CONVERTERS: Converters = {aten.scalar_tensor.default: scalar_tensor}

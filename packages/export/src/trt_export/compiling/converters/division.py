@@ -1,15 +1,13 @@
 """Division of integers without a detour over floats, and of floats as PyTorch rounds it."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch._ops import OpOverload
 
 from trt_export.compiling.converters.values import (
     NARROW_FLOATS,
-    Converter,
+    Converters,
     constant,
     known,
     like,
@@ -131,7 +129,7 @@ def _points_back(rest: Any, other: Any, dtype: ir.DataType) -> Any:
     return op.Less(op.Mul(op.Sign(rest), op.Sign(other)), zero)
 
 
-CONVERTERS: Mapping[OpOverload, Converter] = {
+CONVERTERS: Converters = {
     aten.div.Tensor_mode: div_mode,
     aten.div.Scalar_mode: div_mode,
     aten.floor_divide.default: floor_divide,

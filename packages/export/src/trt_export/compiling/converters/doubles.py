@@ -4,14 +4,13 @@
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch._ops import OpOverload
 
-from trt_export.compiling.converters.values import Converter, constant, op
+from trt_export.compiling.converters.values import Converters, constant, op
 
 aten = torch.ops.aten
 
@@ -79,7 +78,7 @@ def arange(start: Any, end: Any, step: Any = 1, dtype: int | None = None, **_: A
     )
 
 
-CONVERTERS: Mapping[OpOverload, Converter] = {
+CONVERTERS: Converters = {
     aten.layer_norm.default: layer_norm,
     aten.leaky_relu.default: leaky_relu,
     aten.hardtanh.default: hardtanh,

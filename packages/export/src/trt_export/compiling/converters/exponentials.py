@@ -1,16 +1,16 @@
 """Exponentials and logarithms by formulas that neither overflow nor cancel."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch._ops import OpOverload
 
 from trt_export.compiling.converters.values import (
     NARROW_FLOATS,
     Converter,
+    Converters,
     NoExactTranslationError,
     constant,
     like,
@@ -132,7 +132,7 @@ def gelu(self: Any, approximate: str = "none") -> Any:
     return op.Mul(half, op.Add(op.Tanh(inner), constant(1.0, _DOUBLE)))
 
 
-CONVERTERS: Mapping[OpOverload, Converter] = {
+CONVERTERS: Converters = {
     aten.celu.default: celu,
     aten.expm1.default: _rounded_once(_expm1),
     aten.gelu.default: gelu,

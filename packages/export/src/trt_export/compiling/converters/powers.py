@@ -1,14 +1,12 @@
 """Powers: at infinity and zero as PyTorch has them, and of integers without a detour over float64."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from trt_export.compiling.converters.values import (
     NARROW_FLOATS,
-    Converter,
+    Converters,
     NoExactTranslationError,
     constant,
     known,
@@ -67,7 +65,7 @@ def _integer_power(self: Any, exponent: Any) -> Any:
         square = op.Mul(square, square)
 
 
-CONVERTERS: Mapping[OpOverload, Converter] = {
+CONVERTERS: Converters = {
     aten.pow.Tensor_Scalar: power,
     aten.pow.Tensor_Tensor: power,
     aten.pow.Scalar: power_of_number,

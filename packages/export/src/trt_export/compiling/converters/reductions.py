@@ -1,13 +1,12 @@
 """Sums and products of integers: ONNX Runtime computes them in float64, and saturates those of int32."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch._ops import OpOverload
 
-from trt_export.compiling.converters.values import Converter, NoExactTranslationError, constant, op
+from trt_export.compiling.converters.values import Converters, NoExactTranslationError, constant, op
 
 aten = torch.ops.aten
 
@@ -150,7 +149,7 @@ def _multiplied(values: Any, dim: int, size: int | None, dtype: ir.DataType) -> 
     return values
 
 
-CONVERTERS: Mapping[OpOverload, Converter] = {
+CONVERTERS: Converters = {
     aten.any.dim: any_over,
     aten.sum.default: sum_all,
     aten.sum.dim_IntList: sum_over,

@@ -1,15 +1,14 @@
 """Scattering: a source that is larger than the index, and means."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch._ops import OpOverload
 
 from trt_export.compiling.converters.values import (
     Converter,
     NoExactTranslationError,
+    Wrappers,
     constant,
     op,
 )
@@ -50,7 +49,7 @@ def _of_index(src: Any, index: Any) -> Any:
     return part
 
 
-WRAPPERS: Mapping[OpOverload, Callable[[Converter], Converter]] = {
+WRAPPERS: Wrappers = {
     aten.scatter.src: scatter,
     aten.scatter_add.default: scatter,
     aten.scatter_reduce.two: scatter_reduce,

@@ -1,14 +1,18 @@
 """Operators that look at the sign of their input: of zero, of infinity, of what is not a number."""
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch._ops import OpOverload
 
-from trt_export.compiling.converters.values import NARROW_FLOATS, Converter, cast, constant, op
+from trt_export.compiling.converters.values import (
+    NARROW_FLOATS,
+    Converters,
+    cast,
+    constant,
+    op,
+)
 
 aten = torch.ops.aten
 
@@ -94,7 +98,7 @@ def isposinf(self: Any) -> Any:
     return op.IsInf(self, detect_negative=0)
 
 
-CONVERTERS: Mapping[OpOverload, Converter] = {
+CONVERTERS: Converters = {
     aten.atan2.default: atan2,
     aten.signbit.default: signbit,
     aten.sign.default: sign,

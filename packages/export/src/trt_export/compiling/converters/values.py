@@ -1,15 +1,18 @@
 """What all converters need: ONNX operators of the opset in use, constants of a stated dtype."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import onnx_ir as ir
 from onnxscript import opset20
+from torch._ops import OpOverload
 
 # Typed as Any: onnxscript types operators by tensors of its own, and converters pass `ir.Value`s.
 op: Any = opset20
 
 Converter = Callable[..., Any]
+Converters = Mapping[OpOverload, Converter]
+Wrappers = Mapping[OpOverload, Callable[[Converter], Converter]]
 
 NARROW_FLOATS = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 """Computed in float32 and rounded once, as PyTorch does, where an operator takes several steps."""
