@@ -176,6 +176,26 @@ def test_what_is_no_error_of_theirs_passes(
     assert caught.value is error
 
 
+@pytest.mark.parametrize("error", PASSING, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    "function",
+    [
+        "trt_export.builders.onnxruntime.check_kernels",
+        "trt_export.compiling.verification.verifier.record",
+        "trt_export.compiling.verification.candidate.Candidate.run",
+        "trt_export.compiling.verification.samples._other_sizes",
+    ],
+)
+def test_lack_of_memory_is_no_reason_to_leave_nodes_in_pytorch(
+    function: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is an interrupt: what is refused without them would depend on the machine."""
+    monkeypatch.setattr(*_place(function), _raiser(error))
+    with pytest.raises(type(error)) as caught:
+        trt_export.compile(torch.export.export(Product(), (X,)))
+    assert caught.value is error
+
+
 @pytest.mark.parametrize("method", ["check", "build"])
 def test_an_error_of_a_builder_names_it(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class TwoParts(nn.Module):

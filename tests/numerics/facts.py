@@ -102,4 +102,6 @@ def _reason(reason: str) -> str:
         return f"ONNX has no {found[2]} of {found[1]}"
     if found := re.search(r"while running (\w+) node.*?Status Message: (.*)", reason):
         return f"ONNX Runtime cannot run {found[1]} of this type"
-    return re.sub(r"^ONNX Runtime: \[ONNXRuntimeError\] : \d+ : \w+ : ", "", reason).split(" (")[0]
+    return re.sub(r"^ONNX Runtime: \w+: \[ONNXRuntimeError\] : \d+ : \w+ : ", "", reason).split(
+        " ("
+    )[0]

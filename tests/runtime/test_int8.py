@@ -70,6 +70,22 @@ def test_int8_products_are_exact(
 
 def test_the_settings_are_those_of_this_processor() -> None:
     """The question is a product that saturates on x86 without VNNI, asked of ONNX Runtime itself."""
-    first = onnx_int8.int8_settings()[0]
-    assert ("session.x64quantprecision" in first) == onnx_int8._saturates()
-    assert onnx_int8.int8_settings() is onnx_int8.int8_settings()
+    for graph in (b"QLinearMatMul", b"DequantizeLinear", b"ConvInteger", None):
+        first = onnx_int8.int8_settings(graph)[0]
+        assert ("session.x64quantprecision" in first) == onnx_int8._saturates()
+
+
+def test_the_processor_is_not_asked_for_a_model_without_int8(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The question is a session of its own, which the first float model of each process would wait for."""
+    asked: list[None] = []
+    monkeypatch.setattr(onnx_int8, "_saturates", lambda: asked.append(None))
+    x = torch.linspace(0, 5.1, _ROWS * _INNER).reshape(_ROWS, _INNER)
+    inputs = [binding("x", "float32", [_ROWS, _INNER], {})]
+    outputs = [binding("y", "float32", [_ROWS, _INNER])]
+    payload = model([("Relu", ["x"], ["y"])], inputs, outputs, []).SerializeToString()
+    Engine.from_plan(plan_of(payload), record_of(inputs, outputs))(x)
+    assert asked == []
+    _quantized(one_zero_point=False)(x)
+    assert asked

@@ -161,6 +161,24 @@ def test_what_stays_in_pytorch_is_told(tmp_path: Path, capsys: pytest.CaptureFix
     assert all(node["reason"] and node["operator"] for node in left)
 
 
+def test_what_computes_otherwise_on_special_values_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.amax(x, 0)
+
+    torch.export.save(export(Model(), (torch.ones(4, 3),)), tmp_path / "m.pt2")
+    assert build(tmp_path / "m.pt2", "-o", tmp_path / "m.pte", "--json") == 0
+    told = json.loads(capsys.readouterr().out)["differences"]
+    assert "NaN" in told["aten.amax.default"]
+    assert build(tmp_path / "m.pt2", "-o", tmp_path / "m.pte") == 0
+    assert (
+        f"differs from PyTorch: aten.amax.default: {told['aten.amax.default']}\n"
+        in capsys.readouterr().out
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

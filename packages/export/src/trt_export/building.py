@@ -52,6 +52,7 @@ class BuildResult:
     builder: str | None
     engines: tuple[dict[str, Any], ...]
     left_in_pytorch: tuple[dict[str, str], ...]
+    differences: dict[str, str]
     seconds: dict[str, float]
     phases: tuple[Span, ...]
     verified: bool | None = None
@@ -69,6 +70,8 @@ class BuildResult:
             lines += verification_lines(engine["name"], engine["verification"])
         for node in self.left_in_pytorch:
             lines.append(f"not in an engine: {node['name']} ({node['operator']}): {node['reason']}")
+        for operator, difference in self.differences.items():
+            lines.append(f"differs from PyTorch: {operator}: {difference}")
         times = ", ".join(
             f"{phase} {seconds:.1f}" for phase, seconds in self.seconds.items() if seconds >= 0.05
         )
@@ -176,6 +179,7 @@ def build(order: BuildOrder, step: Step) -> BuildResult:
             {"name": node.name, "operator": node.operator, "reason": node.reason}
             for node in (report.left_in_pytorch if report else ())
         ),
+        differences=dict(report.differences) if report else {},
         seconds={phase: round(value, 3) for phase, value in seconds_by_phase(spans).items()},
         phases=spans if order.trace is not None else (),
         verified=report.verified if report else None,

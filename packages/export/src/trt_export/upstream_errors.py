@@ -74,6 +74,12 @@ def error_text(error: BaseException) -> str:
     return f"{name} in {frames[-1].name} of {Path(frames[-1].filename).name}: {frames[-1].line}"
 
 
+def first_line(error: Exception) -> str:
+    """Return the error's class and the first line of its text, if it has one."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
 def _place(error: BaseException) -> str:
     """Name the node that a library worked on, with the line of the model that it comes from."""
     node = _node_of(error)

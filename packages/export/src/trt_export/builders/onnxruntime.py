@@ -9,6 +9,7 @@ from trt_export.builders.base import Builder, BuildRequest, NodeRefusal, NodesRe
 from trt_export.builders.onnx_session import check_kernels
 from trt_export.errors import BuildFailedError
 from trt_export.plan import write_onnxruntime_plan
+from trt_export.upstream_errors import first_line
 
 
 def _refused_dtypes() -> Mapping[str, str]:
@@ -42,12 +43,11 @@ class OnnxRuntimeBuilder(Builder):
         """Open a session over the model without its weights: it looks up the kernel of every node."""
         try:
             check_kernels(request.model)
+        except MemoryError:
+            raise
         except Exception as error:  # onnxruntime's exceptions have no common base but this
-            return [
-                NodeRefusal(
-                    request.model.named_node(str(error)), f"ONNX Runtime: {_first_line(error)}"
-                )
-            ]
+            name = request.model.named_node(str(error))
+            return [NodeRefusal(name, f"ONNX Runtime: {first_line(error)}")]
         return []
 
     def build(self, request: BuildRequest) -> bytes:
@@ -65,7 +65,3 @@ class OnnxRuntimeBuilder(Builder):
         if refusals := self.check(request):
             raise NodesRefused(refusals)
         return write_onnxruntime_plan(request.model.chunks(), self.provenance())
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]

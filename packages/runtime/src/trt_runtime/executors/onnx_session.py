@@ -34,19 +34,26 @@ class Session:
             Exception: what ONNX Runtime raises. A dozen classes without a common base.
 
         """
-        for settings in int8_settings():
+        detached = _detach(model, tables_only=False)
+        every = int8_settings(detached and detached.model)
+        for settings in every:
             try:
-                self._open(model, settings)
+                self._open(model, detached, settings)
+            except MemoryError:
+                raise
             except Exception:
-                if settings is int8_settings()[-1]:
+                if settings is every[-1]:
                     raise
             else:
                 return
 
-    def _open(self, model: memoryview, settings: Mapping[str, str]) -> None:
+    def _open(
+        self, model: memoryview, detached: DetachedModel | None, settings: Mapping[str, str]
+    ) -> None:
         self.weights: Sequence[Any] = ()
         for tables_only in (False, True):
-            detached = _detach(model, tables_only=tables_only)
+            if tables_only:
+                detached = _detach(model, tables_only=True)
             if detached is None or not detached.weights:
                 break
             if self._opens(model, detached, settings):

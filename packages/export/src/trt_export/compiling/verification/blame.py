@@ -84,6 +84,8 @@ class Blame:
         for position in range(len(RUNTIME_SETTINGS) if self._optimized else 1):
             try:
                 found = self._session((), position).run(inputs)
+            except MemoryError:
+                raise
             except Exception:  # ONNX Runtime cannot open some int8 models with some settings
                 continue
             if all(

@@ -103,6 +103,8 @@ class Candidate:
         """Whether it does not run or computes something else."""
         try:
             return not self.agrees(self.run(values), values)
+        except MemoryError:
+            raise
         except Exception:
             return self.must_run
 

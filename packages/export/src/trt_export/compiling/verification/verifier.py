@@ -22,6 +22,7 @@ from trt_export.compiling.verification.blame import (
 from trt_export.compiling.verification.candidate import Candidate
 from trt_export.compiling.verification.recording import record
 from trt_export.compiling.verification.samples import EXAMPLE, Sample, samples
+from trt_export.upstream_errors import first_line
 
 _log = logging.getLogger("trt_export")
 
@@ -88,8 +89,10 @@ class Verifier:
             self._results.setdefault(candidate.nodes, _Results(candidate.method, candidate.doubt))
         try:
             chosen = list(samples(self._program, self._bounds))
+        except MemoryError:
+            raise
         except Exception as error:
-            self._skipped[EXAMPLE] = _first_line(error)
+            self._skipped[EXAMPLE] = first_line(error)
             chosen = []
         for number, sample in enumerate(chosen):
             step(number, len(chosen))
@@ -148,9 +151,11 @@ class Verifier:
         kept = {node for c in candidates for node in c.borders}
         try:
             values = record(self._program, sample.make(), kept)
+        except MemoryError:
+            raise
         except Exception as error:
             doing = "does not run here" if sample.name == EXAMPLE else "refuses these values"
-            self._skipped[sample.name] = f"the program {doing} in PyTorch: {_first_line(error)}"
+            self._skipped[sample.name] = f"the program {doing} in PyTorch: {first_line(error)}"
             _log.info("not verified on %s: %s", sample.name, self._skipped[sample.name])
             return False
         self._ran[sample.name] = None
@@ -172,8 +177,10 @@ class Verifier:
             return
         try:
             outputs = None if is_blamed else candidate.run(values)
+        except MemoryError:
+            raise
         except Exception as error:
-            reason = f"ONNX Runtime cannot run it: {_first_line(error)}"
+            reason = f"ONNX Runtime cannot run it: {first_line(error)}"
             if sample != EXAMPLE:
                 reason += f" (on {sample})"
             if candidate.must_run:
@@ -196,9 +203,11 @@ class Verifier:
             if outputs is None:
                 return  # another sample found the nodes; what is left of them is compared again
             merged = candidate.blame.wrong_optimizations(values, outputs)
+        except MemoryError:
+            raise
         except Exception as error:
             if not isinstance(error, NotTheModelError):
-                _log.info("no node by node comparison: %s", _first_line(error))
+                _log.info("no node by node comparison: %s", first_line(error))
             self._fail(candidate, sample, values)
             findings.refusals[candidate.nodes] = [NodeRefusal(None, f"{WRONG} (on {sample})")]
             return
@@ -217,8 +226,3 @@ class Verifier:
             for node, value in values.items()
             if node in kept or not isinstance(value, torch.Tensor)
         }
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
