@@ -15,12 +15,11 @@ from lowering import load
 from trt_runtime import InputError
 
 from ..building import binding, engine_of
-from .programs import Runs, export, scaling_pte
+from .programs import Runs, export, scaling_pte, without_limits
 
 X = torch.ones(2, 8)
-WRONG_SIZE = torch.ones(
-    3, 9
-)  # fits the memory that ExecuTorch planned: only the engine's record refuses it
+# It fits the memory that ExecuTorch planned: the file's limits refuse it, or the engine's record.
+WRONG_SIZE = torch.ones(3, 9)
 
 
 @pytest.fixture
@@ -33,15 +32,19 @@ def program(tmp_path: Path) -> trt_runtime.Program:
     [
         ([], InputError, "expected 1 inputs, found 0; pass one for each"),
         ([X, X], InputError, "expected 1 inputs, found 2"),
-        (["text"], InputError, "input 0: expected a tensor, a number or None, found str"),
+        (
+            ["text"],
+            InputError,
+            r"input 0 \(inputs_0\): expected a tensor, a number or None, found str",
+        ),
         ([[X]], InputError, "found list"),
         ([X.to("meta")], InputError, "expected a tensor on the CPU, found one on meta"),
-        ([WRONG_SIZE], InputError, "expected 8 in dimension 1 of shape"),
-        ([torch.ones(0, 8)], InputError, "expected 1 to 64 in dimension 0"),
+        ([WRONG_SIZE], InputError, "expected 8 in dimension 1, found 9"),
+        ([torch.ones(0, 8)], InputError, "expected 1 to 64 in dimension 0 of shape"),
         (
             [X.double()],
             InputError,
-            "input 0: expected dtype torch.float32, found torch.float64; convert",
+            r"input 0 \(inputs_0\): expected dtype torch.float32, found torch.float64; convert",
         ),
         ([X.long()], InputError, "expected dtype torch.float32, found torch.int64"),
         ([torch.ones(16)], InputError, "expected rank 2 .*, found rank 1"),
@@ -146,6 +149,13 @@ def test_empty_tensors_where_the_record_allows_them(tmp_path: Path) -> None:
     for size in (2, 0, 2, 0):
         x = torch.randn(size, 8)
         assert torch.equal(loaded.run([x])[0], x.relu())
+
+
+def test_the_engine_refuses_sizes_that_the_file_does_not_name(tmp_path: Path) -> None:
+    program = trt_runtime.load(without_limits(scaling_pte(tmp_path / "model.pte")))
+    with pytest.raises(InputError, match="expected 8 in dimension 1 of shape"):
+        program.run([WRONG_SIZE])
+    assert torch.equal(program.run([X])[0], 2 * X)
 
 
 def test_a_number_is_the_one_that_was_exported(tmp_path: Path) -> None:

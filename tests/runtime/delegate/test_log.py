@@ -13,7 +13,7 @@ from trt_runtime import _native
 from trt_runtime.delegate import registration
 from trt_runtime.errors import UsageError
 
-from .programs import WITHOUT_COMPILER, scaling_pte
+from .programs import WITHOUT_COMPILER, scaling_pte, without_limits
 
 SCRIPT = """
 import sys
@@ -38,7 +38,7 @@ except RuntimeError as error:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return scaling_pte(tmp_path_factory.mktemp("log") / "model.pte")
+    return without_limits(scaling_pte(tmp_path_factory.mktemp("log") / "model.pte"))
 
 
 def logged(path: Path, mode: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:

@@ -17,7 +17,7 @@ import trt_runtime
 from lowering import lower
 
 from ..building import binding, model, plan_of, record_of
-from .programs import WITHOUT_COMPILER, Runs, export, scaling_pte
+from .programs import WITHOUT_COMPILER, Runs, export, scaling_pte, without_limits
 
 WIDTH = 128
 DEPTH = 40
@@ -37,7 +37,7 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
         plan_of(graph.SerializeToString()), record_of(inputs, outputs)
     )
     program = export(Runs(engine), torch.ones(2, WIDTH))
-    return lower(program, tmp_path_factory.mktemp("slow") / "slow.pte")
+    return without_limits(lower(program, tmp_path_factory.mktemp("slow") / "slow.pte"))
 
 
 SCRIPT = """

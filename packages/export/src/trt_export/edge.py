@@ -21,6 +21,7 @@ from trt_export.delegate.backend import TensorRTBackend, TrtRuntimeBackend
 from trt_export.delegate.caches import forget
 from trt_export.delegate.held_outputs import hold_outputs, release_outputs
 from trt_export.delegate.initial_buffers import keep_initial_state
+from trt_export.delegate.input_sizes import input_sizes
 from trt_export.delegate.mutations import input_names, mutated_inputs
 from trt_export.delegate.partitioner import EnginePartitioner
 from trt_export.delegate.shared_buffers import planning_config
@@ -165,7 +166,10 @@ def _delegate(state: EdgeLowering) -> None:
     assert state.manager is not None
     programs = state.edge_programs()
     partitioner = EnginePartitioner(
-        state.data_file, mutated_inputs(programs), input_names(programs)
+        state.data_file,
+        mutated_inputs(programs),
+        input_names(programs),
+        input_sizes(state.prepared),
     )
     state.manager = state.manager.to_backend(dict.fromkeys(state.programs, partitioner))
 

@@ -21,6 +21,8 @@ DATA_FILE = "data_file"
 MUTATED_INPUTS = "mutated_inputs"
 # The compile spec with the names of the inputs: JSON, a list of names by method.
 INPUT_NAMES = "input_names"
+# The compile spec with the sizes that inputs may have: JSON, by method with dynamic inputs (`delegate/input_sizes.py`).
+INPUT_SIZES = "input_sizes"
 
 
 def key_of(sha256: str) -> str:

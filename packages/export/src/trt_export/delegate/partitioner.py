@@ -8,7 +8,15 @@ from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from torch.export import ExportedProgram
 
-from trt_export.formats import BACKENDS, DATA_FILE, INPUT_NAMES, MUTATED_INPUTS, NAMED_DATA
+from trt_export.delegate.input_sizes import Size
+from trt_export.formats import (
+    BACKENDS,
+    DATA_FILE,
+    INPUT_NAMES,
+    INPUT_SIZES,
+    MUTATED_INPUTS,
+    NAMED_DATA,
+)
 from trt_export.passes.engine_op import is_execute_plan
 
 
@@ -25,6 +33,7 @@ class EnginePartitioner(Partitioner):  # type: ignore[misc]
         data_file: str | None = None,
         mutated_inputs: Mapping[str, Sequence[tuple[int, int]]] | None = None,
         input_names: Mapping[str, Sequence[str]] | None = None,
+        input_sizes: Mapping[str, Sequence[Sequence[Size] | None]] | None = None,
     ) -> None:
         """Say what the delegates' compile specs are.
 
@@ -33,12 +42,17 @@ class EnginePartitioner(Partitioner):  # type: ignore[misc]
             mutated_inputs: pairs of output and input by method, for all methods of the file: a reader finds them in
                 the first delegate of any method, because a method may have none.
             input_names: names of the inputs by method, likewise.
+            input_sizes: the sizes that inputs may have by method, likewise.
         """
         super().__init__()
         self._data_file = [] if data_file is None else [CompileSpec(DATA_FILE, data_file.encode())]
         self._of_methods = [
             CompileSpec(key, json.dumps(value).encode())
-            for key, value in ((MUTATED_INPUTS, mutated_inputs), (INPUT_NAMES, input_names))
+            for key, value in (
+                (MUTATED_INPUTS, mutated_inputs),
+                (INPUT_NAMES, input_names),
+                (INPUT_SIZES, input_sizes),
+            )
             if value
         ]
 

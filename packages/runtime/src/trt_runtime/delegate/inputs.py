@@ -8,15 +8,16 @@ from typing import Any
 import torch
 
 from ..errors import InputError
-from .signature import Value
+from .limits import refusals
+from .signature import Signature, Value
 
 
-def prepare(where: str, inputs: Sequence[Any], expected: Sequence[Value]) -> list[Any]:
+def prepare(where: str, inputs: Sequence[Any], signature: Signature) -> list[Any]:
     """Check the inputs against the method's tables, and make plain contiguous tensors of them.
 
     Raises:
-        InputError: there are more or fewer inputs, one is of another kind, dtype, rank or size, or it has no memory
-            that ExecuTorch can read.
+        InputError: there are more or fewer inputs, one is of another kind, dtype, rank or size, sizes do not belong
+            together, or one has no memory that ExecuTorch can read.
 
     """
     if type(inputs) not in (list, tuple) and (
@@ -25,31 +26,39 @@ def prepare(where: str, inputs: Sequence[Any], expected: Sequence[Value]) -> lis
         raise InputError(
             f"{where}: expected a list of inputs, found {type(inputs).__name__}; pass [x] for a single input x"
         )
+    expected = signature.inputs
     if len(inputs) != len(expected):
         raise InputError(
             f"{where}: expected {len(expected)} inputs, found {len(inputs)}; pass one for each input that the "
             "method was exported with, in that order"
         )
-    return [
-        _prepare_one(where, index, value, one)
-        for index, (value, one) in enumerate(zip(inputs, expected, strict=True))
-    ]
-
-
-def _prepare_one(where: str, index: int, value: Any, expected: Value) -> Any:
-    if isinstance(value, torch.Tensor):
+    prepared = []
+    for index, (value, one) in enumerate(zip(inputs, expected, strict=True)):
         try:
-            value = _plain(value)
+            prepared.append(_prepare_one(value, one))
         except InputError as error:
-            raise InputError(f"{where}, input {index}: {error}") from None
+            raise InputError(f"{_place(where, index, signature)}: {error}") from None
+    for index, reason in refusals(signature.limits, prepared) if signature.limits else ():
+        raise InputError(f"{_place(where, index, signature)}: {reason}")
+    return prepared
+
+
+def _place(where: str, index: int, signature: Signature) -> str:
+    name = f" ({signature.names[index]})" if signature.names else ""
+    return f"{where}, input {index}{name}"
+
+
+def _prepare_one(value: Any, expected: Value) -> Any:
+    if isinstance(value, torch.Tensor):
+        value = _plain(value)
     elif value is not None and not isinstance(value, (int, float)):
         raise InputError(
-            f"{where}, input {index}: expected a tensor, a number or None, found "
-            f"{type(value).__name__}; convert it, such as with torch.from_numpy"
+            f"expected a tensor, a number or None, found {type(value).__name__}; convert it, such as with "
+            "torch.from_numpy"
         )
     refusal = expected.early_refusal(value)
     if refusal is not None:
-        raise InputError(f"{where}, input {index}: {refusal}")
+        raise InputError(refusal)
     return value
 
 

@@ -165,7 +165,7 @@ class Method:
         return results
 
     def _run(self, execute: Execute, inputs: Sequence[Any]) -> list[Any]:
-        prepared = prepare(self._where, inputs, self.signature.inputs)
+        prepared = prepare(self._where, inputs, self.signature)
         _native.forget_delegate_error()  # what a call of someone else left
         try:
             results = list(execute(prepared))

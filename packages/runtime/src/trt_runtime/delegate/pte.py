@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from ..errors import ProgramError
 from .flatbuffer import MEND, Table
+from .limits import read_limits
 from .signature import Signature, read_signature
 
 Result = TypeVar("Result")
@@ -26,7 +27,7 @@ Span = tuple[int, int]  # offset in the file, size in bytes
 
 _PROGRAM, _DATA_FILE = b"ET12", b"FT01"
 # Compile specs that trt-export writes.
-_MUTATED_INPUTS, _INPUT_NAMES = "mutated_inputs", "input_names"
+_MUTATED_INPUTS, _INPUT_NAMES, _INPUT_SIZES = "mutated_inputs", "input_names", "input_sizes"
 _PROGRAM_HEADER = struct.Struct("<4sIQQQ")  # magic, its size, program size, segments: start, size
 _DATA_HEADER = struct.Struct(
     "<4sIQQQQ"
@@ -186,6 +187,7 @@ def _methods(data: memoryview) -> dict[str, Signature]:
     found = {}
     mutations = _of_methods(data, methods, _MUTATED_INPUTS, _pairs)
     names = _of_methods(data, methods, _INPUT_NAMES, _names)
+    limits = _of_methods(data, methods, _INPUT_SIZES, read_limits)
     for method in methods:
         name, planned = method.text(0), method.int64s(8)
         if min(planned, default=0) < 0 or sum(planned) > memory:
@@ -194,7 +196,9 @@ def _methods(data: memoryview) -> dict[str, Signature]:
                 f"{max(planned, key=abs)} bytes; the file is damaged (write it again), or made for larger inputs"
             )
         try:
-            found[name] = read_signature(method, mutations.get(name, ()), names.get(name, ()))
+            found[name] = read_signature(
+                method, mutations.get(name, ()), names.get(name, ()), limits.get(name, ())
+            )
         except ProgramError as error:
             raise ProgramError(f"method {name!r}: {error}") from None
     return found

@@ -13,6 +13,7 @@ from ..errors import ProgramError
 from ..hints import hint
 from .dtypes import PROGRAM_DTYPES
 from .flatbuffer import MEND, Table
+from .limits import InputLimits
 
 # The positions in `union KernelTypes` of ExecuTorch's schema/program.fbs.
 _NULL, _INT, _BOOL, _DOUBLE, _TENSOR = 1, 2, 3, 4, 5
@@ -135,6 +136,8 @@ class Signature:
         planned: the sizes of the method's memories in bytes; number 0 is unused.
         state: the tensors in the memory of shared buffers.
         names: of the inputs, in order; empty if the file does not have them (trt-export writes them from 0.4.0 on).
+        limits: for each input the sizes that its dimensions may have, None for one that is no tensor; empty if the
+            file does not have them (trt-export writes them from 0.4.0 on, for methods with dynamic inputs).
 
     """
 
@@ -144,16 +147,20 @@ class Signature:
     planned: tuple[int, ...] = ()
     state: tuple[Slot, ...] = ()
     names: tuple[str, ...] = ()
+    limits: InputLimits = ()
 
 
 def read_signature(
-    method: Table, mutations: Sequence[tuple[int, int]] = (), names: Sequence[str] = ()
+    method: Table,
+    mutations: Sequence[tuple[int, int]] = (),
+    names: Sequence[str] = (),
+    limits: InputLimits = (),
 ) -> Signature:
     """Read an `ExecutionPlan`; raises what reading tables raises.
 
     Raises:
-        ProgramError: a mutation names an output or input that the method does not have, or not every input has a name
-            of its own.
+        ProgramError: a mutation names an output or input that the method does not have, not every input has a name
+            of its own, or the limits are for other inputs.
 
     """
     indices, count = method.int32s(3), method.count(2)
@@ -167,6 +174,13 @@ def read_signature(
     if names and (len(names) != len(inputs) or len(set(names)) != len(names)):
         raise ProgramError(
             f"expected {len(inputs)} different names for the inputs, found {list(names)}; {MEND}"
+        )
+    if limits and not (
+        len(limits) == len(inputs)
+        and all(one is None or len(one) == _rank(v) for one, v in zip(limits, inputs, strict=True))
+    ):
+        raise ProgramError(
+            f"expected the sizes of {len(inputs)} inputs, found those of {len(limits)} or of other ranks; {MEND}"
         )
     outputs = tuple(read_value(method.table_at(2, index)) for index in method.int32s(4))
     for output, source in mutations:
@@ -194,7 +208,12 @@ def read_signature(
         planned,
         tuple(slot for slot in slots if slot is not None),
         tuple(names),
+        limits,
     )
+
+
+def _rank(value: Value) -> int | None:
+    return len(value.sizes) if value.kind == _TENSOR else None
 
 
 def _used_values(method: Table) -> set[int]:
