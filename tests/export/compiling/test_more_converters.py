@@ -118,6 +118,36 @@ def test_a_small_tolerance_is_kept(dtype: torch.dtype) -> None:
     assert_same({"isclose": torch.isclose}, (a, b), a, b)
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int32, torch.int64, torch.bool], ids=str)
+def test_extremes_need_no_dimensions(dtype: torch.dtype) -> None:
+    """torch.onnx's cannot be called without."""
+    functions: dict[str, Function] = {
+        "amax": lambda x: x.amax(),
+        "amin": lambda x: x.amin(),
+        "amax of no dimensions": lambda x: x.amax(()),
+        "kept": lambda x: x.amin((), keepdim=True),
+        "one": lambda x: x.amax(1, keepdim=True),
+        "scalar": lambda x: x[0, 0].amax(),
+    }
+    x = (torch.arange(12).reshape(3, 4) * 7 % 11).to(dtype)
+    assert_same(functions, (torch.ones(3, 4, dtype=dtype),), x)
+    assert_same(functions, (torch.ones(3, 4, dtype=dtype),), torch.zeros(3, 4, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_a_sign_is_copied(dtype: torch.dtype) -> None:
+    """torch takes it apart into an operator whose dtype it gets wrong."""
+    functions: dict[str, Function] = {
+        "copysign": torch.copysign,
+        "with signbit": lambda x, y: torch.where(torch.signbit(y), torch.copysign(x, y), x),
+        "integer": lambda x, y: torch.copysign(torch.ones(6, dtype=torch.int32), y.float()),
+        "number": lambda x, y: torch.copysign(x, -2.0),
+    }
+    x = torch.tensor([1.5, -0.0, 3.0, INF, -INF, NAN], dtype=dtype)
+    y = torch.tensor([-0.0, 0.0, INF, -INF, -2.0, 3.0], dtype=dtype)
+    assert_same(functions, (torch.rand(6, dtype=dtype), torch.rand(6, dtype=dtype)), x, y)
+
+
 def test_new_converters_build_for_tensorrt_rtx() -> None:
     def every(x: Tensor, y: Tensor) -> Any:
         return (

@@ -50,6 +50,25 @@ def _negative(value: Any, zero: Any) -> Any:
     return op.Or(op.Less(value, zero), op.Less(op.Reciprocal(value), zero))
 
 
+def copysign(self: Any, other: Any) -> Any:
+    """Return the first with the sign of the second.
+
+    torch.onnx has none, and torch takes it apart into `prims.signbit`, which it says is a float, but is a bool.
+    """
+    if not self.dtype.is_floating_point() or self.dtype != other.dtype:
+        return NotImplemented
+    size = op.Abs(self)
+    return op.Where(_negative(other, constant(0.0, other.dtype)), op.Neg(size), size)
+
+
+def copysign_of_number(self: Any, other: float) -> Any:
+    """Return the first with the sign of a number; see `copysign`."""
+    if not self.dtype.is_floating_point():
+        return NotImplemented
+    size = op.Abs(self)
+    return op.Neg(size) if math.copysign(1, other) < 0 else size
+
+
 def sign(self: Any) -> Any:
     """Return -1, 0 or 1. PyTorch gives 0 for NaN; ONNX Runtime's Sign gives NaN."""
     if not self.dtype.is_floating_point():
@@ -100,6 +119,8 @@ def isposinf(self: Any) -> Any:
 
 CONVERTERS: Converters = {
     aten.atan2.default: atan2,
+    aten.copysign.Tensor: copysign,
+    aten.copysign.Scalar: copysign_of_number,
     aten.signbit.default: signbit,
     aten.sign.default: sign,
     aten.heaviside.default: heaviside,
