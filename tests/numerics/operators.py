@@ -61,9 +61,9 @@ sinc sinh softplus special_erfcx sqrt tan tanh trunc
 """
 
 _BINARY = """
-add.Tensor atan2 bitwise_and.Tensor bitwise_or.Tensor bitwise_xor.Tensor copy eq.Tensor ge.Tensor gt.Tensor heaviside
-isclose le.Tensor logaddexp logaddexp2 logical_and logical_or logical_xor lt.Tensor maximum minimum mul.Tensor
-ne.Tensor sub.Tensor xlogy.Tensor equal allclose
+add.Tensor atan2 bitwise_and.Tensor bitwise_or.Tensor bitwise_xor.Tensor copy copysign.Tensor eq.Tensor ge.Tensor
+gt.Tensor heaviside isclose le.Tensor logaddexp logaddexp2 logical_and logical_or logical_xor lt.Tensor maximum minimum
+mul.Tensor ne.Tensor sub.Tensor xlogy.Tensor equal allclose
 """
 
 
@@ -121,7 +121,12 @@ def _numbers() -> Iterator[Case]:
     yield from _each(
         "add.Scalar mul.Scalar div.Scalar gt.Scalar", lambda op, v: op(v.x, 0.1), "x", note="0.1"
     )
-    yield from _each("remainder.Scalar fmod.Scalar", lambda op, v: op(v.x, -0.3), "x", note="-0.3")
+    yield from _each(
+        "copysign.Scalar remainder.Scalar fmod.Scalar",
+        lambda op, v: op(v.x, -0.3),
+        "x",
+        note="-0.3",
+    )
     yield from _each(
         "bitwise_and.Scalar bitwise_or.Scalar bitwise_xor.Scalar bitwise_left_shift.Tensor_Scalar "
         "bitwise_right_shift.Tensor_Scalar __lshift__.Scalar __rshift__.Scalar",

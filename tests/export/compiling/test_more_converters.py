@@ -146,6 +146,8 @@ def test_a_sign_is_copied(dtype: torch.dtype) -> None:
     x = torch.tensor([1.5, -0.0, 3.0, INF, -INF, NAN], dtype=dtype)
     y = torch.tensor([-0.0, 0.0, INF, -INF, -2.0, 3.0], dtype=dtype)
     assert_same(functions, (torch.rand(6, dtype=dtype), torch.rand(6, dtype=dtype)), x, y)
+    zero = compiled(torch.copysign, x, y)(torch.zeros(6, dtype=dtype), y)
+    assert torch.equal(zero.signbit(), y.signbit())
 
 
 def test_new_converters_build_for_tensorrt_rtx() -> None:

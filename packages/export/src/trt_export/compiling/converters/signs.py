@@ -57,16 +57,18 @@ def copysign(self: Any, other: Any) -> Any:
     """
     if not self.dtype.is_floating_point() or self.dtype != other.dtype:
         return NotImplemented
-    size = op.Abs(self)
-    return op.Where(_negative(other, constant(0.0, other.dtype)), op.Neg(size), size)
+    one, minus_one = constant(1.0, self.dtype), constant(-1.0, self.dtype)
+    is_negative = _negative(other, constant(0.0, other.dtype))
+    return op.Mul(
+        op.Abs(self), op.Where(is_negative, minus_one, one)
+    )  # ONNX Runtime negates 0 to 0
 
 
 def copysign_of_number(self: Any, other: float) -> Any:
     """Return the first with the sign of a number; see `copysign`."""
     if not self.dtype.is_floating_point():
         return NotImplemented
-    size = op.Abs(self)
-    return op.Neg(size) if math.copysign(1, other) < 0 else size
+    return op.Mul(op.Abs(self), constant(math.copysign(1.0, other), self.dtype))
 
 
 def sign(self: Any) -> Any:
