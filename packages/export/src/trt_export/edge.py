@@ -19,6 +19,7 @@ from torch.export import ExportedProgram
 
 from trt_export.delegate.backend import TensorRTBackend, TrtRuntimeBackend
 from trt_export.delegate.caches import forget
+from trt_export.delegate.complex_numbers import check_complex_numbers
 from trt_export.delegate.held_outputs import hold_outputs, release_outputs
 from trt_export.delegate.initial_buffers import keep_initial_state
 from trt_export.delegate.input_sizes import input_sizes
@@ -152,8 +153,10 @@ def _programs_of(programs: Mapping[str, Any]) -> dict[str, ExportedProgram]:
 
 
 def _check_lowered(state: EdgeLowering) -> None:
+    config = state.compile_config or EdgeCompileConfig()
     for method, program in state.edge_programs().items():
         check_data_dependent_shapes(method, program)
+        check_complex_numbers(method, program, config._core_aten_ops_exception_list)
 
 
 def _hold_outputs(state: EdgeLowering) -> None:

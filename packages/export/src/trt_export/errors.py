@@ -108,6 +108,10 @@ class StringArgumentError(LoweringError):
     """An input or output is a string, for which a .pte has no place."""
 
 
+class ComplexNumberError(LoweringError):
+    """An operator on complex numbers that ExecuTorch does not run, or computes wrong."""
+
+
 class DataDependentShapeError(LoweringError):
     """An operator whose result has a size that only its run tells, and that ExecuTorch gets wrong."""
 

@@ -8,7 +8,10 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-_COMPLEX = "convert to real numbers in the model (torch.view_as_real) before the result leaves it"
+REAL_PARTS = (
+    "compute with the real and the imaginary part, which are real tensors"
+    " (torch.view_as_real(z), z.real, z.imag)"
+)
 
 
 def blame(programs: Mapping[str, ExportedProgram], error: Exception) -> str:
@@ -38,9 +41,9 @@ def _suspects(nodes: Iterable[Node], text: str) -> Iterator[tuple[Node, str]]:
         target = _operator(node)
         if target is not None:
             if _is_mentioned(target, text):
-                named.append((node, _advice_on(target, text)))
+                named.append((node, _advice_on(node, target, text)))
             elif any(value.is_complex() for value in _tensors(node)):
-                others.append((node, f"it has complex numbers: {_COMPLEX}"))
+                others.append((node, _advice_on_complex(node)))
         elif isinstance(node.meta.get("val"), torch.SymFloat) and not text:
             others.append(
                 (
@@ -58,14 +61,14 @@ def _is_mentioned(target: OpOverload, text: str) -> bool:
     return any(name in text for name in (packet, f"{packet.replace('::', '.')}.", str(target)))
 
 
-def _advice_on(target: OpOverload, text: str) -> str:
+def _advice_on(node: Node, target: OpOverload, text: str) -> str:
     if "out variant" in text:
         return (
             "the operator has no out variant, which a .pte needs: register one (torch.library) and its kernel, or write"
             " this part of the model with PyTorch's own operators"
         )
-    if "complex" in text:
-        return _COMPLEX
+    if any(value.is_complex() for value in _tensors(node)):
+        return _advice_on_complex(node)
     return (
         "ExecuTorch has no kernel for it: write this part of the model with other operators, or pass"
         f" compile_config=EdgeCompileConfig(_core_aten_ops_exception_list=[torch.ops.{target}]) if the program that"
@@ -73,12 +76,31 @@ def _advice_on(target: OpOverload, text: str) -> str:
     )
 
 
+def _advice_on_complex(node: Node) -> str:
+    inputs = [
+        item.name
+        for item in node.all_input_nodes
+        if item.op == "placeholder" and any(value.is_complex() for value in _values(item))
+    ]
+    if inputs:
+        return (
+            f"input {inputs[0]!r} is complex, and ExecuTorch does not have the operator for complex numbers: pass the"
+            " real and the imaginary part as tensors of their own, or take them first in the model"
+            f" (torch.view_as_real({inputs[0]}))"
+        )
+    return f"ExecuTorch does not have the operator for complex numbers: {REAL_PARTS}"
+
+
 def _tensors(node: Node) -> Iterator[torch.Tensor]:
     for item in (node, *node.all_input_nodes):
-        value: Any = item.meta.get("val")
-        for one in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(one, torch.Tensor):
-                yield one
+        yield from _values(item)
+
+
+def _values(node: Node) -> Iterator[torch.Tensor]:
+    value: Any = node.meta.get("val")
+    for one in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(one, torch.Tensor):
+            yield one
 
 
 def _operator(node: Node) -> OpOverload | None:
