@@ -16,7 +16,16 @@ ROOT = Path(trt_export.__file__).parent
 FLOORS = (
     ("errors", "interrupts", "json_text", "streams"),
     (
-        *("formats", "hints", "initial_state", "one_at_a_time", "phases", "plan", "symbols"),
+        *(
+            "arguments",
+            "formats",
+            "hints",
+            "initial_state",
+            "one_at_a_time",
+            "phases",
+            "plan",
+            "symbols",
+        ),
         "upstream_errors",
     ),
     ("files", "engines", "builders"),

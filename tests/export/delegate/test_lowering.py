@@ -411,7 +411,7 @@ def test_another_backend_of_the_same_name_is_noticed(monkeypatch: pytest.MonkeyP
 
     real = BackendDetails.__subclasses__()
     monkeypatch.setattr(
-        "trt_export.edge.BackendDetails",
+        "trt_export.delegate.call_arguments.BackendDetails",
         type("B", (), {"__subclasses__": lambda: [Namesake(), *real]}),
     )
     with pytest.raises(LoweringError, match=r"somewhere\.else has a backend 'TensorRTBackend' too"):

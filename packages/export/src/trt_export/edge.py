@@ -13,12 +13,12 @@ from executorch.exir import (
     ExecutorchProgramManager,
     to_edge_transform_and_lower,
 )
-from executorch.exir.backend.backend_details import BackendDetails
 from executorch.exir.backend.partitioner import Partitioner
 from torch.export import ExportedProgram
 
-from trt_export.delegate.backend import TensorRTBackend, TrtRuntimeBackend
+from trt_export.arguments import path_argument
 from trt_export.delegate.caches import forget
+from trt_export.delegate.call_arguments import check_save, check_to_edge
 from trt_export.delegate.complex_numbers import check_complex_numbers
 from trt_export.delegate.held_outputs import hold_outputs, release_outputs
 from trt_export.delegate.initial_buffers import keep_initial_state
@@ -29,7 +29,6 @@ from trt_export.delegate.shared_buffers import planning_config
 from trt_export.errors import LoweringError
 from trt_export.files.atomic import check_writable, write_files
 from trt_export.formats import Format
-from trt_export.hints import hint
 from trt_export.one_at_a_time import one_at_a_time
 from trt_export.passes.blame import blame
 from trt_export.passes.data_dependent import check_data_dependent_shapes
@@ -83,14 +82,23 @@ def to_edge(
         ExecuTorch's own manager: go on with `save`, or with its `to_executorch`.
 
     Raises:
+        ArgumentError: an argument of a type that it does not take.
         NoEngineError: no method calls an engine.
         MissingCapabilityError: an engine has to be read the slow way, and TRT_EXPORT_STRICT=1.
         LoweringError: a call that cannot be lowered; its subclasses say why. Also what torch and ExecuTorch raise, as
             `__cause__`, with the nodes it is likely about. Errors of `on_progress` and lack of memory come as they are.
         EngineRecordError, PlanError: an engine that cannot be read.
     """
-    _check_backends()
-    _check_data_file(data_file)
+    check_to_edge(
+        programs,
+        partitioners=partitioners,
+        transform_passes=transform_passes,
+        constant_methods=constant_methods,
+        compile_config=compile_config,
+        format=format,
+        data_file=data_file,
+        on_progress=on_progress,
+    )
     state = EdgeLowering(
         dict(programs) if isinstance(programs, Mapping) else {"forward": programs},
         partitioners=_others(partitioners),
@@ -226,11 +234,13 @@ def save(
         The files written, the `.pte` first.
 
     Raises:
+        ArgumentError: an argument of a type that it does not take.
         LoweringError: buffers to share are missing or differ, or ExecuTorch fails (`__cause__`).
         OutputFileError: the place cannot be written, or the disk is full; files that were there before
             are as they were.
     """
-    check_writable(Path(path))
+    check_save(manager, config, shared_buffers)
+    check_writable(path_argument("path", path))
     writers = pte_writers(manager, path, config=config, shared_buffers=shared_buffers)
     with wrapped_errors(
         LoweringError,
@@ -283,28 +293,6 @@ def _check_unused(programs: Mapping[str, ExportedProgram]) -> None:
                 f"method {name!r}: expected a manager that was not saved before, found one that was, which changes"
                 " programs with state: keep what its to_executorch returns to write it twice, or call to_edge again"
             )
-
-
-def _check_backends() -> None:
-    """ExecuTorch takes the first backend class of a name; another package may have brought one."""
-    for own in (TrtRuntimeBackend, TensorRTBackend):
-        for cls in BackendDetails.__subclasses__():
-            if cls.__name__ == own.__name__ and cls is not own:
-                raise LoweringError(
-                    f"{cls.__module__} has a backend {own.__name__!r} too, and ExecuTorch cannot tell them apart:"
-                    " lower in a process that does not import it"
-                )
-
-
-def _check_data_file(name: str | None) -> None:
-    """The name becomes a file's, and goes into the `.pte`."""
-    if name is not None and (
-        name in ("", "..") or Path(name).name != name or not name.isprintable()
-    ):
-        raise LoweringError(
-            f"{hint('data_file', '--data-file')}: expected the name of a file without folder and ending, such as"
-            f" 'plans', found {name!r:.80}"
-        )
 
 
 def _others(partitioners: Partitioners | None) -> Any:

@@ -8,6 +8,10 @@ class TrtExportError(Exception):
     """Base of all errors of this package."""
 
 
+class ArgumentError(TrtExportError):
+    """An argument of a function has a type or a value that the function does not take."""
+
+
 class PlanError(TrtExportError):
     """A plan (the bytes of a built engine) cannot be used."""
 

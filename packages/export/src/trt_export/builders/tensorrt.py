@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -84,9 +84,9 @@ class TensorRTBuilder(Builder):
             return tuple(name for name in known if name not in _NOT_BY_DEFAULT)
         offered = [name for name in known if name.startswith("SM")]
         listed = ", ".join(_dotted(name) for name in offered)
-        if isinstance(stated, str) or not stated:
+        if isinstance(stated, str) or not isinstance(stated, Collection) or not stated:
             raise ComputeCapabilityError(
-                f"expected a list of compute capabilities, got {stated!r}; {self.name} {self.version} offers {listed}"
+                f"expected a list of compute capabilities, found {stated!r}; {self.name} {self.version} offers {listed}"
             )
         members = []
         for text in stated:

@@ -1,8 +1,9 @@
 """The bounds of dynamic dimensions: from the program's own range constraints, narrowed by what the user says."""
 
 import logging
+import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,11 @@ class DynamicBounds:
     ) -> None:
         self._dimensions = list(_input_dimensions(program))
         hints = _hints(program)
+        if dynamic is not None and not isinstance(dynamic, Mapping):
+            raise DynamicShapeError(
+                "dynamic: expected a mapping of dimensions to (min, opt, max), such as {'tokens.1': (1, 16, 64)},"
+                f" found {type(dynamic).__name__} {dynamic!r:.80}"
+            )
         stated: dict[sympy.Symbol, tuple[str, Sequence[int]]] = {}
         for name, sizes in (dynamic or {}).items():
             symbol = self._symbol(name, program)
@@ -152,14 +158,15 @@ class DynamicBounds:
 
 
 def _checked(name: str, sizes: Sequence[int], allowed: ValueRanges[Any]) -> Bounds:
-    if len(sizes) != 3 or not all(
-        isinstance(size, int) and not isinstance(size, bool) for size in sizes
-    ):
-        raise DynamicShapeError(f"bounds of {name!r}: expected (min, opt, max), got {tuple(sizes)}")
-    bounds = Bounds(*sizes)
+    integers = _integers(sizes)
+    if integers is None or len(integers) != 3:
+        raise DynamicShapeError(
+            f"bounds of {name!r}: expected (min, opt, max), three integers, found {sizes!r:.80}"
+        )
+    bounds = Bounds(*integers)
     if bounds.opt < 1 or not 0 <= bounds.min <= bounds.opt <= bounds.max:
         raise DynamicShapeError(
-            f"bounds of {name!r}: expected 0 <= min <= opt <= max and opt >= 1, got {tuple(sizes)}"
+            f"bounds of {name!r}: expected 0 <= min <= opt <= max and opt >= 1, found {integers}"
         )
     lower = 0 if allowed.lower <= _ASSUMED_MINIMUM else allowed.lower
     if bounds.min < lower or bounds.max > allowed.upper:
@@ -168,6 +175,19 @@ def _checked(name: str, sizes: Sequence[int], allowed: ValueRanges[Any]) -> Boun
             f"({lower} to {allowed.upper}); export it with torch.export.Dim(..., min={bounds.min}, max={bounds.max})"
         )
     return bounds
+
+
+def _integers(sizes: Any) -> tuple[int, ...] | None:
+    """Return integers of any kind (numpy's too) as Python's; None for what is not a sequence of them."""
+    if isinstance(sizes, str | bytes | Mapping | Set) or not isinstance(sizes, Iterable):
+        return None
+    found = tuple(sizes)
+    if any(isinstance(size, bool) or not hasattr(size, "__index__") for size in found):
+        return None
+    try:
+        return tuple(map(operator.index, found))
+    except TypeError:  # a tensor of floats
+        return None
 
 
 def _declared_minimums(program: ExportedProgram) -> dict[sympy.Symbol, int]:

@@ -1,12 +1,17 @@
 """`compile`: from a PyTorch program to one that calls engines."""
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from numbers import Real
+from typing import Any
 
 from torch.export import ExportedProgram
 
+from trt_export.arguments import check_argument, check_callback
 from trt_export.builders import Builder, get_builder
 from trt_export.compiling import torch_onnx
 from trt_export.compiling.bounds import DynamicBounds
@@ -28,7 +33,6 @@ from trt_export.compiling.verification import Verifier
 from trt_export.errors import (
     ComputeCapabilityError,
     NothingToCompileError,
-    TrtExportError,
     UnsupportedProgramError,
 )
 from trt_export.one_at_a_time import one_at_a_time
@@ -80,6 +84,7 @@ def compile(
         UnsupportedProgramError: it is no ExportedProgram, or torch cannot decompose it, or torch or torch.onnx fail
             otherwise; the message names the phase, `__cause__` is their error. Errors of `on_report`, of `on_progress`
             and lack of memory come as they are.
+        ArgumentError: another argument of a type or value that it does not take.
         UnknownBuilderError, MissingBuilderError, ComputeCapabilityError: see `get_builder`.
         UnboundedDimensionError, DynamicShapeError: see `dynamic`.
         NothingToCompileError: no part of the program can be in an engine; the message has the reasons.
@@ -97,17 +102,23 @@ def compile(
         maker = builder
     else:
         maker = get_builder(builder, compute_capabilities)
-    if not isinstance(verify, bool) and not 0 <= verify < float("inf"):
-        raise TrtExportError(
-            f"verify: expected True, False or a number of seconds from 0, found {verify!r}"
-        )
+    check_callback("on_report", on_report)
+    check_callback("on_progress", on_progress)
+    seconds = _seconds(verify)
     clock = _Clock(None if on_progress is None else of_caller(on_progress))
     with wrapped_errors(
         UnsupportedProgramError,
         lambda: f"compile, phase {clock.phase!r}",
         "export the program again with this version of torch, and see the cause (`__cause__`) for torch's own words",
     ):
-        compiled, report = _compile(exported_program, maker, dynamic, verify, clock)
+        compiled, report = _compile(
+            exported_program,
+            maker,
+            dynamic,
+            clock,
+            is_verified=verify is not False,
+            seconds=seconds,
+        )
     if on_report is not None:
         on_report(report)
     elif report.left_in_pytorch:
@@ -121,8 +132,10 @@ def _compile(
     source: ExportedProgram,
     maker: Builder,
     dynamic: Mapping[str, Sequence[int]] | None,
-    verify: bool | float,
     clock: "_Clock",
+    *,
+    is_verified: bool,
+    seconds: float | None,
 ) -> tuple[ExportedProgram, CompileReport]:
     began = time.perf_counter()
     bounds = DynamicBounds(source, dynamic)
@@ -131,8 +144,7 @@ def _compile(
     if bounds.stated:
         constraints = bounds.constraints(program)
         narrow(program, {symbol: constraints[symbol] for symbol in bounds.stated})
-    seconds = None if isinstance(verify, bool) else float(verify)
-    verifier = None if verify is False else Verifier(program, bounds, seconds=seconds, began=began)
+    verifier = Verifier(program, bounds, seconds=seconds, began=began) if is_verified else None
     engines = EngineMaker(Source.of(program), maker, bounds, clock.step, verifier)
     computations = [node for node in program.graph.nodes if is_computation(node)]
     built = engines.make()
@@ -160,6 +172,23 @@ def _compile(
         differing if maker.runs_onnxruntime else {},
     )
     return compiled, report
+
+
+def _seconds(verify: Any) -> float | None:
+    """Return the time that verification may take, None for the usual one."""
+    if isinstance(verify, bool):
+        return None
+    seconds = -1.0
+    if isinstance(verify, Real):
+        with suppress(OverflowError):  # an integer beyond all floats
+            seconds = float(verify)
+    check_argument(
+        "verify",
+        verify,
+        0 <= seconds < math.inf,
+        "True, False or a number of seconds from 0",
+    )
+    return seconds
 
 
 class _Clock:

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from trt_export.arguments import path_argument
 from trt_export.errors import FileFormatError
 from trt_export.files.head import read_head
 from trt_export.files.pte import is_pte
@@ -19,14 +20,16 @@ def info(path: str | os.PathLike[str]) -> PteInfo | Pt2Info:
     checked against the sha256 in their records.
 
     Raises:
+        ArgumentError: `path` is no path.
         FileFormatError: neither of the two, or a damaged one, or no file.
     """
+    target = path_argument("path", path)
     with wrapped_errors(
         FileFormatError,
         f"info of {path}",
         "write the file again; it is damaged, or of a version that is not known",
     ):
-        return _info(Path(path))
+        return _info(target)
 
 
 def _info(target: Path) -> PteInfo | Pt2Info:
