@@ -73,28 +73,67 @@ def test_too_few_inputs_and_no_such_method(
     np.savez(tmp_path / "none.npz")
     code, _, err = command("run", doubler, "--inputs", tmp_path / "none.npz")
     assert code == 1
-    assert "expected 1 inputs, found 0" in err
-    code, _, err = command("run", doubler, "--inputs", arrays, "--method", "backward")
+    assert f"{tmp_path / 'none.npz'}: expected 1 arrays, one for each input, found 0" in err
+    np.savez(tmp_path / "two.npz", np.zeros((3, 8), np.float32), np.zeros((3, 8), np.float32))
+    code, _, err = command("run", doubler, "--inputs", tmp_path / "two.npz")
     assert code == 1
-    assert "expected one of the methods forward, found 'backward'" in err
+    assert f"{tmp_path / 'two.npz'}: expected 1 arrays, one for each input, found 2" in err
+    assert "numpy.savez(file, x=...)" in err
+    for method in ("backward", ""):
+        code, _, err = command("run", doubler, "--inputs", arrays, "--method", method)
+        assert code == 2
+        assert f"expected one of the methods of {doubler}, forward, found {method!r}" in err
 
 
-@pytest.mark.parametrize("content", [b"", b"not an npz", b"PK\x03\x04 cut off"])
-def test_what_is_no_npz_is_wrong_usage(
-    content: bytes, doubler: Path, tmp_path: Path, command: Command
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "found an empty file"),
+        (b"not an npz", "found another kind of file"),
+        (b"PK\x03\x04 cut off", "damaged or cut off"),
+    ],
+)
+def test_what_is_no_npz_does_not_fit(
+    content: bytes, words: str, doubler: Path, tmp_path: Path, command: Command
 ) -> None:
     path = tmp_path / "in.npz"
     path.write_bytes(content)
     code, _, err = command("run", doubler, "--inputs", path)
-    assert code == 2
-    assert "expected an .npz" in err
+    assert (code, err.count("\n")) == (1, 1)
+    assert f"{path}: expected" in err
+    assert words in err
+
+
+def test_an_npy_is_named(doubler: Path, tmp_path: Path, command: Command) -> None:
+    np.save(tmp_path / "in.npy", np.zeros((3, 8), np.float32))
+    code, _, err = command("run", doubler, "--inputs", tmp_path / "in.npy")
+    assert code == 1
+    assert "found an .npy" in err
+
+
+def test_a_damaged_npz_is_an_answer(
+    doubler: Path, arrays: Path, tmp_path: Path, command: Command
+) -> None:
+    whole = arrays.read_bytes()
+    path = tmp_path / "damaged.npz"
+    for size in range(4, len(whole), 7):
+        path.write_bytes(whole[:size])
+        code, _, err = command("run", doubler, "--inputs", path)
+        assert (code, "damaged or cut off" in err) == (1, True), size
+    for place in range(0, len(whole), 5):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        code, _, err = command("run", doubler, "--inputs", path)
+        assert code in (0, 1), (
+            place,
+            err,
+        )  # 0: a byte that is not read, such as the time of writing
 
 
 def test_objects_and_texts_are_no_inputs(doubler: Path, tmp_path: Path, command: Command) -> None:
     for array in (np.array([{"a": 1}]), np.array(["a"])):
         np.savez(tmp_path / "in.npz", array)
         code, _, err = command("run", doubler, "--inputs", tmp_path / "in.npz")
-        assert code == 2
+        assert code == 1
         assert "expected" in err
 
 
@@ -104,6 +143,7 @@ def test_usage_errors_are_exit_code_2(
     assert command("run", doubler)[0] == 2
     assert command()[0] == 2
     assert command("run", doubler, "--inputs", tmp_path / "none.npz")[0] == 2
+    assert command("run", doubler, "--inputs", tmp_path)[0] == 2
     nowhere = tmp_path / "none" / "out.npz"
     assert command("run", doubler, "--inputs", arrays, "--output", nowhere)[0] == 2
 

@@ -136,7 +136,7 @@ HEADERS = (
 def test_whatever_is_wrong_with_an_npz_is_one_error(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "in.npz"
     path.write_bytes(content)
-    with pytest.raises(trt_runtime.errors.UsageError, match=r"in\.npz.*expected"):
+    with pytest.raises(trt_runtime.errors.InputError, match=r"in\.npz.*expected"):
         read_arrays(path)
 
 

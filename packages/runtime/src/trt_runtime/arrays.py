@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import zipfile
+import zlib
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -22,7 +24,8 @@ def read_arrays(path: Path) -> list[tuple[str, torch.Tensor]]:
     """Read the arrays of an `.npz` with their names, in the order of the file.
 
     Raises:
-        UsageError: it cannot be read, is no `.npz`, or holds what no tensor can.
+        UsageError: it is missing, no regular file, or cannot be read.
+        InputError: it is no `.npz`, is damaged, or holds what no tensor can.
 
     """
     try:
@@ -31,24 +34,47 @@ def read_arrays(path: Path) -> list[tuple[str, torch.Tensor]]:
                 f"{path}: expected a regular file, found {'another kind' if path.exists() else 'none'}; "
                 "write one with numpy.savez"
             )
-        if not zipfile.is_zipfile(path):
-            raise UsageError(
-                f"{path}: expected an .npz, found another kind of file; write it with numpy.savez"
-            )
-        with np.load(path, allow_pickle=False) as archive:
-            return [(name, _tensor(path, name, archive[name])) for name in archive.files]
-    except UsageError:
+        with path.open("rb") as file:
+            _check_kind(path, file)
+            file.seek(0)
+            # Given a path, numpy would leave its own file open where the archive is damaged.
+            with np.load(file, allow_pickle=False) as archive:
+                return [(name, _tensor(path, name, archive[name])) for name in archive.files]
+    except (UsageError, InputError):
         raise
     except OSError as error:
+        if error.errno == errno.EINVAL:  # a damaged archive has zipfile seek before the beginning
+            raise InputError(f"{path}: {_DAMAGED}") from error
         raise UsageError(
             f"{path}: expected an .npz that can be read, found: {error.strerror or error}; name another file"
         ) from error
-    # numpy evaluates headers, and zipfile and zlib have errors of their own: damage raises almost anything.
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise InputError(f"{path}: {_DAMAGED} ({error})") from error
+    # numpy evaluates headers: damage raises almost anything.
     except Exception as error:
-        raise UsageError(
+        raise InputError(
             f"{path}: expected an .npz of numbers, found something else ({type(error).__name__}: {error}); "
             "write it with numpy.savez"
         ) from error
+
+
+_DAMAGED = (
+    "expected a whole .npz, found one that is damaged or cut off; copy it again, or write it again with "
+    "numpy.savez"
+)
+
+
+def _check_kind(path: Path, file: BinaryIO) -> None:
+    """Say what a file is that is no archive."""
+    head = file.read(6)
+    if zipfile.is_zipfile(file):
+        return
+    if head.startswith(b"PK"):
+        raise InputError(f"{path}: {_DAMAGED}")
+    found = "an empty file" if not head else "another kind of file"
+    if head == b"\x93NUMPY":
+        found = "an .npy, which is one array without a name"
+    raise InputError(f"{path}: expected an .npz, found {found}; write it with numpy.savez")
 
 
 def in_order(
@@ -60,7 +86,8 @@ def in_order(
     number where the method takes one. A program that does not have the names of its inputs takes all in order.
 
     Raises:
-        InputError: there are both named and unnamed arrays, or names are missing, unknown, or there twice.
+        InputError: there are more or fewer than the method takes, both named and unnamed ones, or names are missing,
+            unknown, or there twice.
 
     """
     found = [name for name, _ in arrays]
@@ -82,7 +109,11 @@ def in_order(
     else:
         values = [tensor for _, tensor in arrays]
     if len(values) != len(method.inputs):
-        return values  # `Program.run` says how many it takes
+        named = ", ".join(f"{name}=..." for name in expected) or "array, ..."
+        raise InputError(
+            f"{path}: expected {len(method.inputs)} arrays, one for each input, found {len(values)}; write them with "
+            f"numpy.savez(file, {named})"
+        )
     return [
         value.item()
         if isinstance(value, torch.Tensor) and not value.dim() and one.is_number
@@ -118,14 +149,14 @@ def write_arrays(path: Path, outputs: Sequence[Any]) -> None:
 
 def _tensor(path: Path, name: str, array: Any) -> torch.Tensor:
     if not isinstance(array, np.ndarray):  # a member that is no .npy comes as bytes
-        raise UsageError(
+        raise InputError(
             f"{path}, member {name!r}: expected an array, found other content; write it with numpy.savez"
         )
     try:
         native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
         return torch.from_numpy(native.reshape(array.shape))
     except TypeError as error:
-        raise UsageError(
+        raise InputError(
             f"{path}, array {name!r}: expected numbers, found {array.dtype}; convert it with .astype"
         ) from error
 

@@ -143,6 +143,11 @@ def _run(arguments: argparse.Namespace) -> int:
     _check_readable(arguments)
     arrays = read_arrays(arguments.inputs)
     program = load(arguments.program, arguments.data)
+    if arguments.method not in program.methods:
+        raise UsageError(
+            f"--method: expected one of the methods of {arguments.program}, {', '.join(program.methods)}, found "
+            f"{arguments.method!r}; name one of them"
+        )
     inputs = in_order(arguments.inputs, arrays, program.signature(arguments.method))
     outputs = program.run(inputs, arguments.method)
     facts = [_describe(index, output) for index, output in enumerate(outputs)]
