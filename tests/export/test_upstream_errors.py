@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -249,6 +250,42 @@ def test_a_float_of_a_size_is_named(module: type[nn.Module]) -> None:
     program = trt_export.compile(torch.export.export(module(), (X,), dynamic_shapes=shapes))
     with pytest.raises(LoweringError, match=r"node '\w+' .* float of a dynamic size.* static"):
         trt_export.to_edge(program)
+
+
+class Roots(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        root = x.shape[-1] ** 0.5
+        return (x @ x.mT) / root + torch.full((2,), root * 2) - (root + 1) + (root - 3) * (root / 5)
+
+
+def test_a_way_out_is_said_once_for_all_nodes() -> None:
+    shapes = ({1: torch.export.Dim("s", min=2, max=64)},)
+    exported = torch.export.export(Roots(), (X,), dynamic_shapes=shapes)
+    with pytest.raises(LoweringError) as caught:
+        trt_export.to_edge(trt_export.compile(exported))
+    text = str(caught.value)
+    assert text.count("float of a dynamic size") == 1
+    assert text.count("of method 'forward'") == 3
+    assert re.search(r" and \d+ more: it makes a float", text)
+
+
+class Distinct(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.unique(x @ x.mT)
+
+
+def test_the_way_out_comes_before_executorch() -> None:
+    with pytest.raises(LoweringError) as caught:
+        trt_export.to_edge(trt_export.compile(torch.export.export(Distinct(), (X,))))
+    text = str(caught.value)
+    assert text.startswith(
+        "to_edge, pass 'lower': node '_unique2' of method 'forward' (aten._unique2"
+    )
+    assert "; found SpecViolationError: Operator torch._ops.aten._unique2.default is not in" in text
+    assert "create an issue" in str(caught.value.__cause__)
+    assert "create an issue" not in text
+    assert "\n" not in text
+    assert len(text) < 900
 
 
 @torch.library.custom_op("trt_export_tests::twice", mutates_args=())

@@ -121,6 +121,7 @@ def to_edge(
         LoweringError,
         lambda: f"to_edge, pass {pass_name!r}",
         lambda error: blame(state.prepared or _programs_of(state.programs), error),
+        advice_first=True,
     ):
         Pipeline(PASSES).run(state, on_start=on_start)
     assert state.manager is not None
@@ -268,6 +269,7 @@ def pte_writers(
             LoweringError,
             "save, ExecuTorch's to_executorch",
             lambda error: blame(programs, error),
+            advice_first=True,
         ):
             manager = edge.to_executorch(planning)
         forget(map(manager.exported_program, manager.methods))

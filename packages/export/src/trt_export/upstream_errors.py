@@ -20,6 +20,7 @@ _R = TypeVar("_R")
 
 _MARK = "_trt_export_of_caller"
 _LENGTH = 2000
+_LINE_LENGTH = 300
 
 
 def of_caller(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -41,6 +42,8 @@ def wrapped_errors(
     kind: type[TrtExportError],
     phase: str | Callable[[], str],
     advice: str | Callable[[Exception], str],
+    *,
+    advice_first: bool = False,
 ) -> Iterator[None]:
     """Raise `kind` in the place of an error that is not ours; the original is its `__cause__`.
 
@@ -48,6 +51,8 @@ def wrapped_errors(
         kind: the error to raise.
         phase: what failed, for the start of the message; a function is asked when it has failed.
         advice: what helps, for the end of the message; a function gets the error.
+        advice_first: begin with the advice, and have but the first line of the error behind it: for a library whose
+            errors are long and give advice of their own.
     """
     try:
         yield
@@ -58,6 +63,8 @@ def wrapped_errors(
             raise
         where = phase if isinstance(phase, str) else phase()
         help_ = advice if isinstance(advice, str) else advice(error)
+        if advice_first:
+            raise kind(f"{where}: {help_}; found {_short_text(error)}{_place(error)}") from error
         raise kind(
             f"{where}: expected it to finish, found {error_text(error)}{_place(error)}; {help_}"
         ) from error
@@ -72,6 +79,14 @@ def error_text(error: BaseException) -> str:
     if not frames:
         return name
     return f"{name} in {frames[-1].name} of {Path(frames[-1].filename).name}: {frames[-1].line}"
+
+
+def _short_text(error: Exception) -> str:
+    """Return the error's class and the first line of its text."""
+    if not str(error).strip():
+        return error_text(error)
+    line = " ".join(first_line(error).split())
+    return line if len(line) <= _LINE_LENGTH else f"{line[:_LINE_LENGTH]}..."
 
 
 def first_line(error: Exception) -> str:

@@ -1,6 +1,6 @@
 """Names the nodes that ExecuTorch cannot take, once it has refused a program, and what helps."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,21 +15,26 @@ REAL_PARTS = (
 
 
 def blame(programs: Mapping[str, ExportedProgram], error: Exception) -> str:
-    """Return the nodes that the error is likely about, each with the way out."""
+    """Return the nodes that the error is likely about, with each way out said once."""
     text = str(error)
-    found: list[str] = []
+    found: dict[str, list[str]] = {}
     for method, program in programs.items():
-        found += [
-            f"node {node.name!r} of method {method!r} ({_name(node)}): {help_}"
-            for node, help_ in _suspects(program.graph.nodes, text)
-        ]
+        for node, help_ in _suspects(program.graph.nodes, text):
+            name = f"node {node.name!r} of method {method!r} ({_name(node)})"
+            found.setdefault(help_, []).append(name)
     if not found:
         return (
             "keep operators that ExecuTorch does not have out of the model, and see the cause (`__cause__`) for"
             " ExecuTorch's own words"
         )
-    more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
-    return "; ".join(found[:3]) + more
+    parts = [f"{_listed(nodes)}: {help_}" for help_, nodes in found.items()]
+    more = f" (and {len(parts) - 3} more)" if len(parts) > 3 else ""
+    return "; ".join(parts[:3]) + more
+
+
+def _listed(nodes: Sequence[str]) -> str:
+    more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
+    return ", ".join(nodes[:3]) + more
 
 
 def _suspects(nodes: Iterable[Node], text: str) -> Iterator[tuple[Node, str]]:
