@@ -21,6 +21,7 @@ from trt_export.compiling.converters import (
     reductions,
     scattering,
     signs,
+    whole_reductions,
 )
 from trt_export.compiling.converters.double import exact_numbers
 from trt_export.compiling.converters.values import Converter, Converters, NoExactTranslationError
@@ -36,6 +37,7 @@ CONVERTERS: Converters = MappingProxyType(
         **powers.CONVERTERS,
         **reductions.CONVERTERS,
         **signs.CONVERTERS,
+        **whole_reductions.CONVERTERS,
     }
 )
 
