@@ -1,7 +1,4 @@
-"""Reductions: sums and products of integers, and extremes over all dimensions.
-
-ONNX Runtime computes sums and products in float64, and saturates those of int32.
-"""
+"""Sums and products of integers: ONNX Runtime computes them in float64, and saturates those of int32."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -152,23 +149,7 @@ def _multiplied(values: Any, dim: int, size: int | None, dtype: ir.DataType) -> 
     return values
 
 
-def largest(self: Any, dim: Any = (), keepdim: bool = False) -> Any:
-    """Return the largest element over all dimensions. torch.onnx's cannot be called without dimensions."""
-    if dim:
-        return NotImplemented
-    return op.ReduceMax(self, None, keepdims=keepdim) if self.shape else op.Identity(self)
-
-
-def smallest(self: Any, dim: Any = (), keepdim: bool = False) -> Any:
-    """Return the smallest element over all dimensions; see `largest`."""
-    if dim:
-        return NotImplemented
-    return op.ReduceMin(self, None, keepdims=keepdim) if self.shape else op.Identity(self)
-
-
 CONVERTERS: Converters = {
-    aten.amax.default: largest,
-    aten.amin.default: smallest,
     aten.any.dim: any_over,
     aten.sum.default: sum_all,
     aten.sum.dim_IntList: sum_over,

@@ -32,6 +32,20 @@ def truth_over(self: Any, dim: Sequence[int] | None = None, keepdim: bool = Fals
     return cast(truth, ir.DataType.UINT8) if self.dtype == ir.DataType.UINT8 else op.Identity(truth)
 
 
+def largest(self: Any, dim: Any = (), keepdim: bool = False) -> Any:
+    """Return the largest element over all dimensions. torch.onnx's cannot be called without dimensions."""
+    if dim:
+        return NotImplemented
+    return op.ReduceMax(self, None, keepdims=keepdim) if self.shape else op.Identity(self)
+
+
+def smallest(self: Any, dim: Any = (), keepdim: bool = False) -> Any:
+    """Return the smallest element over all dimensions; see `largest`."""
+    if dim:
+        return NotImplemented
+    return op.ReduceMin(self, None, keepdims=keepdim) if self.shape else op.Identity(self)
+
+
 def position_of_largest(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the position among all elements; torch.onnx's loses the dimensions that `keepdim` keeps."""
     return NotImplemented if dim is not None or not keepdim else _position(op.ArgMax, self)
@@ -64,6 +78,8 @@ def variance(
 
 
 CONVERTERS: Converters = {
+    aten.amax.default: largest,
+    aten.amin.default: smallest,
     aten.mean.dim: mean_over,
     aten.any.dims: truth_over,
     aten.all.dims: truth_over,
