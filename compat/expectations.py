@@ -24,6 +24,11 @@ CAPABILITIES: Mapping[str, frozenset[str]] = {
         {"tracing-mode-real", "metadata-only", "engine-tensor"}
         | {"record", "plan-digest", "tensor-state", "mapped-plans", "named-data-delegate"}
     ),
+    "0.6.0": frozenset(
+        {"tracing-mode-real", "metadata-only", "engine-tensor"}
+        | {"record", "plan-digest", "tensor-state", "mapped-plans", "named-data-delegate"}
+        | {"exact-int8"}
+    ),
 }
 
 # The first runtime that saves the plan of an engine as a tensor, which older ones refuse (POLICY.md, rule 4).

@@ -61,6 +61,9 @@ def cell(runtime: str, export: str) -> dict[str, Any]:
         ("0.3.0", "0.3.0", "slower: hashing, inline"),
         ("0.4.0", "0.3.0", "slower: hashing, inline"),
         ("0.5.0", "0.3.0", "fast"),
+        ("0.6.0", "0.1.0", "slower: reading"),
+        ("0.4.0", "0.4.0", "slower: hashing, inline"),
+        ("0.6.0", "0.4.0", "fast"),
         ("0.10.0", "0.3.0", "fast"),  # newer than the table: what the newest in it does
     ],
 )

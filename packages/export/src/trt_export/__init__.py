@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trt_export.engines.probe import EngineCapabilities, probe
     from trt_export.inspecting import info
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 __all__ = [
     "EngineCapabilities",
