@@ -16,10 +16,12 @@ import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
 from torch.onnx._internal._lazy_import import onnxscript_apis  # type: ignore[attr-defined]
-from torch.onnx._internal.exporter import _core, _decomp, _fx_passes, _registration
+from torch.onnx._internal.exporter import _core, _decomp, _registration
+from torch.onnx._internal.fx import passes
+from torch.onnx._internal.fx.passes import type_promotion
 
 from trt_export.compiling.converters import CONVERTERS, converter
-from trt_export.compiling.near_identity import protect_numbers
+from trt_export.compiling.simplify import simplify
 
 OPSET = 20
 """Of the ONNX models: Gelu and LayerNormalization are operators of their own, and every builder here reads it."""
@@ -70,11 +72,31 @@ def has_converter(target: torch._ops.OpOverload) -> bool:
 
 def promote_types(module: torch.fx.GraphModule) -> None:
     """Make implicit type promotion (`int_tensor + 1.5`) explicit in the graph, in place; ONNX has none."""
-    _fx_passes.insert_type_promotion_nodes(module)
+    promotion = passes.InsertTypePromotion(module, _promotion_table())
+    promotion.interpreter = _Promoter(module, _promotion_table())
+    promotion.run()
     for node in module.graph.find_nodes(op="call_function", target=_SCALAR_TENSOR):
         number, dtype = node.args[0], node.kwargs.get("dtype")
         if type(number) is int and dtype in _INTEGERS:
             node.update_arg(0, _wrapped(number, torch.iinfo(dtype)))
+
+
+@functools.cache
+def _promotion_table() -> type_promotion.TypePromotionTable:
+    return type_promotion.TypePromotionTable()
+
+
+class _Promoter(type_promotion._TypePromotionInterpreter):
+    """Takes the values of nodes from their metadata; torch.onnx's computes each again, which takes seconds."""
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        if n.op != "call_function" or "val" not in n.meta:
+            return super().run_node(n)
+        rule = type_promotion.get_type_promotion_rule(n, self.type_promotion_table)
+        if rule is not None:
+            with self._set_current_node(n):
+                self._maybe_promote_node(n, rule)
+        return n.meta["val"]
 
 
 _SCALAR_TENSOR = torch.ops.aten.scalar_tensor.default
@@ -92,14 +114,15 @@ def translate(program: ExportedProgram) -> ir.Model:
     Each node of the result has the name of its source under `SOURCE_NODE` in its `metadata_props`.
     """
     with _quiet():
-        model = _core._exported_program_to_onnx_program(program, registry=_registry()).model
+        model: ir.Model = _core._exported_program_to_onnx_program(
+            program, registry=_registry()
+        ).model
         for node in model.graph:
             if (source := node.meta.get("node")) is not None:
                 node.metadata_props[SOURCE_NODE] = source.name
         model = onnxscript_apis.convert_version(model, OPSET)
-        protect_numbers(model)
-        optimized: ir.Model = onnxscript_apis.optimize(model)
-    return optimized
+        simplify(model)
+    return model
 
 
 SOURCE_NODE = "trt_export.source_node"
