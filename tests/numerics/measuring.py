@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from torch.fx import Node
 
 from trt_export.builders import BuildRequest
 from trt_export.builders.onnxruntime import OnnxRuntimeBuilder
+from trt_export.compiling.decomposition import decompose
 from trt_export.compiling.onnx_model import convert
 from trt_export.compiling.subprogram import CannotCut, Source
 from trt_export.compiling.support import reasons_against
@@ -20,8 +20,6 @@ from trt_runtime.executors.onnx_session import Session
 
 from .operators import Case
 from .values import Values, values
-
-_decompose = importlib.import_module("trt_export.compiling.compile")._decompose
 
 _AT_ONCE = 24
 
@@ -90,7 +88,7 @@ class _Program:
 
     def __init__(self, cases: Sequence[Case], given: Values) -> None:
         with torch.no_grad():
-            program = _decompose(torch.export.export(_Calls(cases), given.tensors()))
+            program = decompose(torch.export.export(_Calls(cases), given.tensors()))
         self._source = Source.of(program)
         self._inputs = dict(
             zip(program.graph.find_nodes(op="placeholder"), given.tensors(), strict=True)

@@ -13,8 +13,8 @@ from torch.export import ExportedProgram
 
 from trt_export.arguments import check_argument, check_callback
 from trt_export.builders import Builder, get_builder
-from trt_export.compiling import torch_onnx
 from trt_export.compiling.bounds import DynamicBounds
+from trt_export.compiling.decomposition import decompose
 from trt_export.compiling.differences import differences
 from trt_export.compiling.engines import EngineMaker
 from trt_export.compiling.narrow import narrow
@@ -36,8 +36,7 @@ from trt_export.errors import (
     UnsupportedProgramError,
 )
 from trt_export.one_at_a_time import one_at_a_time
-from trt_export.symbols import only_symbols
-from trt_export.upstream_errors import error_text, of_caller, wrapped_errors
+from trt_export.upstream_errors import of_caller, wrapped_errors
 
 _log = logging.getLogger("trt_export")
 
@@ -140,7 +139,7 @@ def _compile(
     began = time.perf_counter()
     bounds = DynamicBounds(source, dynamic)
     clock.step("decompose", 0, 1)
-    program = _decompose(source)
+    program = decompose(source)
     if bounds.stated:
         constraints = bounds.constraints(program)
         narrow(program, {symbol: constraints[symbol] for symbol in bounds.stated})
@@ -214,38 +213,6 @@ class _Clock:
             self._seconds[self._phase] = self._seconds.get(self._phase, 0) + now - self._since
         self._phase, self._since = None, now
         return dict(self._seconds)
-
-
-def _decompose(program: ExportedProgram) -> ExportedProgram:
-    """Decompose with the table that keeps most operators whole; some operators it breaks need a smaller one."""
-    failures: dict[str, Exception] = {}
-    with only_symbols([program]):
-        for table in torch_onnx.decomposition_tables():
-            try:
-                decomposed: ExportedProgram = program.run_decompositions(table)
-            except MemoryError:
-                raise
-            except Exception as error:  # decompositions raise whatever they stumble on
-                failures.setdefault(error_text(error), error)
-                _log.info("decompositions failed, using fewer: %s", error_text(error))
-            else:
-                return decomposed
-    *_, last = failures.values()
-    raise UnsupportedProgramError(
-        f"torch cannot decompose the program, found {'; with fewer decompositions '.join(failures)}: "
-        + _way_out(" ".join(failures))
-    ) from last
-
-
-def _way_out(failures: str) -> str:
-    if "is mutated in the forward method" in failures:
-        return "register the tensor that the model changes as a buffer (register_buffer), and export it again"
-    if "expected compiled_fn to be GraphModule" in failures:
-        return (
-            "export it with torch.export.export(..., strict=True), which the masks of transformers' static cache need,"
-            " or without torch.vmap and control flow in the model"
-        )
-    return "export it again with torch.export.export(..., strict=True), or under torch.no_grad()"
 
 
 def _summary(partition: BuiltPartition) -> EngineSummary:

@@ -133,7 +133,7 @@ def cut_out(
     for node in (*weights, *inputs):
         copies[node] = graph.placeholder(node.name)
         copies[node].meta = dict(node.meta)
-    sizes = _SizeNodes(graph, [copies[node] for node in inputs])
+    sizes = SizeNodes(graph, [copies[node] for node in inputs])
     origins: dict[str, Node] = {}
 
     def argument(node: Node) -> Node | int:
@@ -225,8 +225,8 @@ def _unknown_size(node: Node, dimensions: InputDimensions) -> str | None:
     return None
 
 
-class _SizeNodes:
-    """Builds sizes as nodes of the sub-program's graph."""
+class SizeNodes:
+    """Builds sizes as nodes at the end of a graph, from the shapes of its nodes `inputs`: an `Algebra`."""
 
     def __init__(self, graph: Graph, inputs: Sequence[Node]) -> None:
         self._graph = graph
@@ -234,9 +234,11 @@ class _SizeNodes:
         self._sizes: dict[sympy.Symbol, Node] = {}
 
     def integer(self, value: int) -> Node | int:
+        """Return the constant."""
         return value
 
     def dimension(self, symbol: sympy.Symbol) -> Node | int:
+        """Return a node that reads the dimension, one for each."""
         if symbol not in self._sizes:
             position, dimension = parse_dimension(symbol)
             node = self._inputs[position]
@@ -244,6 +246,7 @@ class _SizeNodes:
         return self._sizes[symbol]
 
     def apply(self, name: str, left: Node | int, right: Node | int) -> Node | int:
+        """Return a node that applies the operator."""
         return self._call(_OPERATORS[name], left, right)
 
     def _call(self, target: Callable[..., Any], *arguments: Node | int) -> Node:
