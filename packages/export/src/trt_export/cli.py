@@ -137,8 +137,8 @@ def _add_build(commands: Any) -> None:
         "--verify-seconds",
         type=_seconds,
         metavar="N",
-        help="how long engines may be compared with PyTorch on more than the example inputs; default: as long as"
-        " compiling takes until then, at least 10; 0: on the example inputs alone",
+        help="how long engines may be compared with PyTorch on more than the example inputs; default: half as"
+        " long as compiling takes until then, at least 1; 0: on the example inputs alone",
     )
 
 

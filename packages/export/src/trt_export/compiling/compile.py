@@ -73,8 +73,8 @@ def compile(
             of the logger `trt_export`.
         on_progress: called with the phase, the steps done and the steps that there are.
         verify: how long engines may be compared with PyTorch on more than the example inputs, in seconds; what
-            computes other numbers stays in PyTorch. True means as long as compiling has taken until then, and at least
-            10 s; 0 the example inputs alone; False nothing (docs/verification.md).
+            computes other numbers stays in PyTorch. True means half as long as compiling has taken until then, and at
+            least 1 s; 0 the example inputs alone; False nothing (docs/verification.md).
 
     Returns:
         A new program; its engines are `trt_runtime.Engine` objects in `constants`.

@@ -129,7 +129,7 @@ def by_nodes(program: ExportedProgram, templates: Templates) -> ExportedProgram:
 def _renamed(program: ExportedProgram, copied: FunctionalCopy) -> list[ModuleCallEntry]:
     """Return the signature of the whole program, with the names of the copies."""
     nodes = {node.name: node for node in program.graph.nodes}
-    entries = copy.deepcopy(program.module_call_graph)
+    entries: list[ModuleCallEntry] = copy.deepcopy(program.module_call_graph)
     for entry in entries[:1]:
         if entry.signature is not None:
             for argument in (*entry.signature.inputs, *entry.signature.outputs):

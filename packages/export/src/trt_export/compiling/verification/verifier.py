@@ -28,7 +28,9 @@ _log = logging.getLogger("trt_export")
 
 Nodes = tuple[Node, ...]
 
-_LEAST_SECONDS = 10.0
+# What samples besides the examples may take: a share of the time of compiling until then, but something at least.
+_SHARE = 0.5
+_LEAST_SECONDS = 1.0
 
 
 @dataclass
@@ -54,8 +56,8 @@ class _Results:
 class Verifier:
     """Verifies the partitions of one decomposed program.
 
-    The example inputs are always compared. What other samples take is bounded by `seconds`; None stands for as much as
-    compiling has taken since `began`, and at least 10 s. A sample that found an error is run again once that is mended.
+    The example inputs are always compared. What other samples take is bounded by `seconds`; None stands for half of what
+    compiling has taken since `began`, and at least 1 s. Samples are run in the order of what they cost. A sample that found an error is run again once that is mended.
     """
 
     def __init__(
@@ -71,7 +73,8 @@ class Verifier:
         self._seconds = seconds
         self._began = began
         self._spent = 0.0
-        self._of_example = 0.0
+        self._seconds_per_cost: list[tuple[float, float]] = []
+        """Of samples that were run: what they cost, and the seconds for each unit of that."""
         self._required = {EXAMPLE}
         self._results: dict[Nodes, _Results] = {}
         self._ran: dict[str, None] = {}
@@ -83,12 +86,12 @@ class Verifier:
         """Compare partitions with PyTorch on all samples; those that passed before are not compared again."""
         since = time.perf_counter()
         if self._seconds is None:
-            self._seconds = max(_LEAST_SECONDS, since - self._began)
+            self._seconds = max(_LEAST_SECONDS, _SHARE * (since - self._began))
         findings = Findings()
         for candidate in candidates:
             self._results.setdefault(candidate.nodes, _Results(candidate.method, candidate.doubt))
         try:
-            chosen = list(samples(self._program, self._bounds))
+            chosen = sorted(samples(self._program, self._bounds), key=lambda sample: sample.cost)
         except MemoryError:
             raise
         except Exception as error:
@@ -141,9 +144,8 @@ class Verifier:
         assert self._seconds is not None
         if sample.name in self._skipped:
             return False
-        expected_seconds = self._of_example * sample.cost
         if sample.name not in self._required and (
-            self._spent + expected_seconds > self._seconds or self._seconds == 0
+            self._spent + self._expected(sample) > self._seconds or self._seconds == 0
         ):
             self._skipped[sample.name] = "no time left: allow verification more seconds"
             return False
@@ -162,11 +164,15 @@ class Verifier:
         for candidate in candidates:
             self._compare(candidate, sample.name, values, findings)
         took = time.perf_counter() - since
-        if sample.name == EXAMPLE:
-            self._of_example = max(self._of_example, took)
-        else:
+        if sample.name != EXAMPLE:
             self._spent += took
+        self._seconds_per_cost.append((sample.cost, took / sample.cost))
         return True
+
+    def _expected(self, sample: Sample) -> float:
+        """Estimate the seconds of a run by smaller ones: costs are of the worst case, so the least estimate is right."""
+        least = (per_cost for cost, per_cost in self._seconds_per_cost if cost <= sample.cost)
+        return sample.cost * min(least, default=0.0)
 
     def _compare(
         self, candidate: Candidate, sample: str, values: Mapping[Node, Any], findings: Findings
