@@ -56,8 +56,9 @@ class _Results:
 class Verifier:
     """Verifies the partitions of one decomposed program.
 
-    The example inputs are always compared. What other samples take is bounded by `seconds`; None stands for half of what
-    compiling has taken since `began`, and at least 1 s. Samples are run in the order of what they cost. A sample that found an error is run again once that is mended.
+    The example inputs are always compared. What other samples take is bounded by `seconds`; None stands for half of
+    what compiling has taken since `began`, and at least 1 s. Samples are run in the order of their costs. A sample that
+    found an error is run again once that is mended.
     """
 
     def __init__(
@@ -170,7 +171,7 @@ class Verifier:
         return True
 
     def _expected(self, sample: Sample) -> float:
-        """Estimate the seconds of a run by smaller ones: costs are of the worst case, so the least estimate is right."""
+        """Estimate the seconds of a run from smaller ones; costs are of the worst case, so the least estimate holds."""
         least = (per_cost for cost, per_cost in self._seconds_per_cost if cost <= sample.cost)
         return sample.cost * min(least, default=0.0)
 
