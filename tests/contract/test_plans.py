@@ -32,9 +32,12 @@ def test_both_halves_say_the_same_of_a_good_plan(case: dict[str, Any]) -> None:
     assert plan.format == header.format == case["format"]
     assert header.size == len(data) == memoryview(plan).nbytes
     if case["format"] == "onnxruntime":
-        says = case["says"]
-        assert (header.payload_offset, header.payload_size) == tuple(says.values())
-        assert plan.payload_offset == says["payload_offset"]
+        says = {"model_size": case["says"]["payload_size"], **case["says"]}
+        assert {key: getattr(header, key) for key in says} == says
+        assert (plan.payload_offset, plan.model_size) == (
+            says["payload_offset"],
+            says["model_size"],
+        )
         assert plan.payload_sha256.hex() == header.sha256
 
 
@@ -55,7 +58,7 @@ def test_every_field_of_our_header_is_refused_once_at_least() -> None:
     both = {case["field"] for case in BAD if len(case["refused_by"]) == 2}
     assert both >= {
         *("magic", "header", "version", "flags", "payload offset", "provenance size"),
-        *("payload size", "reserved", "padding"),
+        *("payload size", "model size", "reserved", "padding"),
     }
 
 

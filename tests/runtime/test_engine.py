@@ -208,7 +208,13 @@ def test_the_capabilities_are_what_an_engine_has_methods_for() -> None:
         "record": "record",
         "plan-digest": "plan_sha256",
     }
-    others = {"tensor-state", "mapped-plans", "named-data-delegate", "exact-int8"}
+    others = {
+        "tensor-state",
+        "mapped-plans",
+        "named-data-delegate",
+        "exact-int8",
+        "external-weights",
+    }
     assert trt_runtime.capabilities() == {*methods} | others
     assert all(map(relu_engine().script_object._has_method, methods.values()))
 

@@ -30,7 +30,10 @@ constexpr std::array<Magic, 3> kMagics = {{
 constexpr std::size_t kHeaderSize = 64;
 constexpr std::size_t kPayloadAlignment = 64;
 constexpr std::uint64_t kVersion = 1;
-constexpr std::size_t kReserved = 56;
+// Flag: weights lie behind the model, whose size is in the last 8 bytes of the header. Without it
+// they are zeros.
+constexpr std::uint64_t kExternalWeights = 1;
+constexpr std::size_t kModelSize = 56;
 // Of the provenance in bytes: a header that claims more is damaged, and its zeros need not be read.
 constexpr std::uint64_t kMaxProvenance = 1U << 20U;
 constexpr std::uint64_t kMaxOffset = kMaxProvenance + 256;
@@ -91,7 +94,8 @@ Plan::Plan(const std::byte* const data, const std::size_t size, std::shared_ptr<
     : owner_(std::move(owner)),
       bytes_(data, size),
       format_(detect_format(bytes_)),
-      payload_(bytes_) {
+      payload_(bytes_),
+      model_size_(size) {
     if (format_ != PlanFormat::kOnnxRuntime) return;
 
     constexpr std::string_view kMend = "; the plan is damaged or truncated, build it again";
@@ -105,8 +109,9 @@ Plan::Plan(const std::byte* const data, const std::size_t size, std::shared_ptr<
     TRT_RUNTIME_CHECK(PlanError, version == kVersion, "onnxruntime plan: expected header version ",
                       kVersion, ", found ", version,
                       "; install a trt-runtime that reads it: pip install -U trt-runtime");
-    TRT_RUNTIME_CHECK(PlanError, flags == 0, "onnxruntime plan: expected no flags, found ", flags,
-                      "; install a trt-runtime that knows them: pip install -U trt-runtime");
+    TRT_RUNTIME_CHECK(PlanError, flags <= kExternalWeights,
+                      "onnxruntime plan: expected no flags or flag ", kExternalWeights, ", found ",
+                      flags, "; install a trt-runtime that knows them: pip install -U trt-runtime");
     // All are below 2^32 here except the sizes, which are only ever subtracted from larger ones, so
     // nothing can overflow.
     TRT_RUNTIME_CHECK(PlanError,
@@ -123,15 +128,26 @@ Plan::Plan(const std::byte* const data, const std::size_t size, std::shared_ptr<
                       "onnxruntime plan: expected a provenance of at most ", kMaxProvenance,
                       " bytes and a payload within ", kMaxOffset, ", found ", provenance_size,
                       " bytes and offset ", payload_offset, kMend);
+    payload_ = bytes_.subspan(payload_offset, payload_size);
+    std::uint64_t model_size = little_endian<8>(bytes_, kModelSize);
+    TRT_RUNTIME_CHECK(PlanError, flags == kExternalWeights || model_size == 0,
+                      "onnxruntime plan: expected zeros at the end of the header, found others",
+                      kMend);
+    if (flags == 0) model_size = payload_size;
+    TRT_RUNTIME_CHECK(PlanError, model_size <= payload_size && (flags == 0 || model_size > 0),
+                      "onnxruntime plan: expected a model within the ", payload_size,
+                      " bytes of the payload, found one of ", model_size, " bytes", kMend);
+    model_size_ = model_size;
+    const std::size_t weights = std::min<std::size_t>(
+        payload_size, (model_size + kPayloadAlignment - 1) / kPayloadAlignment * kPayloadAlignment);
     const std::uint64_t provenance_end = kHeaderSize + provenance_size;
     TRT_RUNTIME_CHECK(
         PlanError,
-        is_zero(bytes_.subspan(kReserved, kHeaderSize - kReserved)) &&
-            is_zero(bytes_.subspan(provenance_end, payload_offset - provenance_end)),
-        "onnxruntime plan: expected zeros at the end of the header and up to the payload, found "
+        is_zero(bytes_.subspan(provenance_end, payload_offset - provenance_end)) &&
+            is_zero(payload_.subspan(model_size, weights - model_size)),
+        "onnxruntime plan: expected zeros up to the payload and between model and weights, found "
         "others",
         kMend);
-    payload_ = bytes_.subspan(payload_offset, payload_size);
     payload_sha256_ = bytes_.subspan(24, 32);
 }
 

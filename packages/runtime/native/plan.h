@@ -38,8 +38,12 @@ class TRT_RUNTIME_API Plan {
     std::size_t size() const noexcept { return bytes_.size(); }
     PlanFormat format() const noexcept { return format_; }
 
-    // What the executor reads: the ONNX model of an `onnxruntime` plan, else the whole plan.
+    // What the executor reads: the ONNX model of an `onnxruntime` plan and the weights behind it,
+    // else the whole plan.
     std::span<const std::byte> payload() const noexcept { return payload_; }
+    // Size in bytes of the ONNX model at the beginning of the payload. Weights that are not in the
+    // model begin at the next multiple of 64 and end with the payload.
+    std::size_t model_size() const noexcept { return model_size_; }
     // sha256 of the payload as the header has it; empty where the header has none.
     std::span<const std::byte> payload_sha256() const noexcept { return payload_sha256_; }
 
@@ -63,6 +67,7 @@ class TRT_RUNTIME_API Plan {
     std::span<const std::byte> bytes_;
     PlanFormat format_;
     std::span<const std::byte> payload_;
+    std::size_t model_size_;
     std::span<const std::byte> payload_sha256_;
     mutable std::atomic<const Sha256*> sha256_ = nullptr;  // owned; set once
     mutable std::atomic<bool> given_away_ = false;

@@ -152,6 +152,7 @@ PYBIND11_MODULE(_native, module) {
         .def_property_readonly(
             "payload_offset",
             [](const Plan& plan) { return plan.payload().data() - plan.bytes().data(); })
+        .def_property_readonly("model_size", &Plan::model_size)
         .def_property_readonly("payload_sha256",
                                [](const Plan& plan) {
                                    const auto digest = plan.payload_sha256();

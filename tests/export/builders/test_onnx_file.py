@@ -4,10 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import onnxruntime
 import pytest
 
 from export.builders.requests import matmul_request
+from trt_export.builders import weight_bytes
 
 LARGE = np.random.default_rng(0).normal(size=(4, 200)).astype(np.float32)
 SMALL = LARGE[:, :3].copy()
@@ -30,7 +32,7 @@ def test_the_pieces_run_in_onnxruntime() -> None:
 
 
 def test_a_weight_is_a_view_of_its_memory() -> None:
-    pieces = matmul_request(LARGE).model.chunks()
+    pieces = list(matmul_request(LARGE).model.chunks())
     addresses = [np.frombuffer(piece, np.uint8).ctypes.data for piece in pieces]
     assert LARGE.ctypes.data in addresses
 
@@ -40,7 +42,7 @@ def test_large_weights_lie_aligned(columns: int) -> None:
     """Whatever the lengths before them are, and however many bytes those take."""
     for name in ("", "x" * 50, "x" * 130):
         weight = np.ones((4, columns), np.float32)
-        pieces = matmul_request(weight, named=f"weight{name}").model.chunks()
+        pieces = list(matmul_request(weight, named=f"weight{name}").model.chunks())
         *before, data = [piece.nbytes for piece in pieces]
         assert data == weight.nbytes
         assert sum(before) % 64 == 0
@@ -52,6 +54,17 @@ def test_a_weight_that_is_no_row_by_row_tensor_is_written_row_by_row() -> None:
     weight = np.arange(12, dtype=np.float32).reshape(3, 4).T
     model = onnx.load_from_string(b"".join(matmul_request(weight).model.chunks()))
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(model.graph.initializer[0]), weight)
+
+
+def test_a_weight_that_is_no_row_by_row_tensor_is_copied_a_block_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(weight_bytes, "_BLOCK", 1000)
+    for shape, order in (((50, 40), (1, 0)), ((3, 4, 500), (2, 0, 1)), ((1, 9, 400), (0, 2, 1))):
+        array = np.random.default_rng(1).normal(size=shape).astype(np.float32).transpose(order)
+        blocks = list(weight_bytes.byte_blocks(ir.tensor(array)))
+        assert max(block.nbytes for block in blocks) <= 1000
+        assert b"".join(blocks) == array.tobytes()
 
 
 def test_large_weights_are_external_in_a_directory(tmp_path: Path) -> None:

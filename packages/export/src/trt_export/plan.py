@@ -5,13 +5,14 @@ TensorRT-RTX are NVIDIA's and undocumented, so what is not certain about them is
 """
 
 import hashlib
+import io
 import json
 import mmap
 import os
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 from trt_export.errors import (
     CorruptPlanError,
@@ -26,9 +27,10 @@ PlanSource = bytes | bytearray | memoryview | str | os.PathLike[str]
 FORMATS = {b"ortp": "onnxruntime", b"ftrt": "tensorrt", b"vtrt": "tensorrt-rtx"}
 
 _ORTP = struct.Struct(
-    "<4sHHIIQ32s8x"
-)  # magic, version, flags, payload offset, provenance size, payload size, sha256
+    "<4sHHIIQ32sQ"
+)  # magic, version, flags, payload offset, provenance size, payload size, sha256, model size
 _ORTP_VERSION = 1
+_EXTERNAL_WEIGHTS = 1  # flag: weights lie behind the model, whose size is in the header
 _ALIGNMENT = 64
 _MAX_PROVENANCE = 1 << 20  # a header that claims more is damaged; ours are a few hundred bytes
 _MAX_OFFSET = _MAX_PROVENANCE + 256
@@ -50,7 +52,8 @@ class PlanHeader:
 
     `version` is the header's version for `onnxruntime` plans and the builder's for the others; `compute_capabilities`
     are those of the GPUs that the plan was built for, as `"8.6"`; `payload_offset` and `payload_size` (bytes) locate
-    the ONNX model of an `onnxruntime` plan; `sha256` is that of the payload.
+    the payload of an `onnxruntime` plan, which begins with an ONNX model of `model_size` bytes: all of it, or what is
+    before the weights; `sha256` is that of the payload.
     """
 
     format: str
@@ -59,15 +62,35 @@ class PlanHeader:
     compute_capabilities: tuple[str, ...] | None = None
     payload_offset: int | None = None
     payload_size: int | None = None
+    model_size: int | None = None
     sha256: str | None = None
     provenance: Mapping[str, Any] | None = None
 
 
-def write_onnxruntime_plan(chunks: Sequence[memoryview], provenance: Mapping[str, Any]) -> bytes:
-    """Put the `ortp` header before one ONNX model, given as consecutive byte chunks; the only copy is the result.
+def write_onnxruntime_plan(chunks: Iterable[memoryview], provenance: Mapping[str, Any]) -> bytes:
+    """Return the `ortp` header and one ONNX model, given as consecutive byte chunks.
 
     Raises:
         PlanError: the provenance is larger than readers take.
+    """
+    buffer = io.BytesIO()
+    write_onnxruntime_plan_to(buffer, chunks, provenance)
+    return buffer.getvalue()
+
+
+def write_onnxruntime_plan_to(
+    file: IO[bytes],
+    chunks: Iterable[memoryview],
+    provenance: Mapping[str, Any],
+    model_size: int | None = None,
+) -> None:
+    """Write the same into a file that is empty, one chunk at a time.
+
+    With `model_size`, the chunks are a model of that many bytes and the weights behind it (docs/engine-record.md).
+
+    Raises:
+        PlanError: as `write_onnxruntime_plan`.
+        OSError: the file cannot be written.
     """
     text = json.dumps(dict(provenance), sort_keys=True, allow_nan=False).encode()
     if len(text) > _MAX_PROVENANCE:
@@ -75,12 +98,16 @@ def write_onnxruntime_plan(chunks: Sequence[memoryview], provenance: Mapping[str
             f"expected a provenance of at most {_MAX_PROVENANCE} bytes, found {len(text)}; say less of the builder"
         )
     offset = _payload_offset(len(text))
-    size = sum(chunk.nbytes for chunk in chunks)
-    digest = hashlib.sha256()
+    file.write(bytes(_ORTP.size) + text + bytes(offset - _ORTP.size - len(text)))
+    digest, size = hashlib.sha256(), 0
     for chunk in chunks:
         digest.update(chunk)
-    header = _ORTP.pack(b"ortp", _ORTP_VERSION, 0, offset, len(text), size, digest.digest())
-    return b"".join((header, text, bytes(offset - len(header) - len(text)), *chunks))
+        size += chunk.nbytes
+        file.write(chunk)
+    file.seek(0)
+    flags = 0 if model_size is None else _EXTERNAL_WEIGHTS
+    end = offset, len(text), size, digest.digest(), model_size or 0
+    file.write(_ORTP.pack(b"ortp", _ORTP_VERSION, flags, *end))
 
 
 def read_plan_header(plan: PlanSource, size: int | None = None) -> PlanHeader:
@@ -164,11 +191,13 @@ def _read_ortp(view: memoryview, size: int) -> PlanHeader:
         raise TruncatedPlanError(
             f"the onnxruntime plan is truncated: {size} bytes, its header alone has {_ORTP.size}"
         )
-    _, version, flags, offset, provenance_size, payload_size, digest = _ORTP.unpack_from(view)
-    if version != _ORTP_VERSION or flags != 0:
+    _, version, flags, offset, provenance_size, payload_size, digest, model_size = (
+        _ORTP.unpack_from(view)
+    )
+    if version != _ORTP_VERSION or flags not in (0, _EXTERNAL_WEIGHTS):
         raise UnknownPlanFormatError(
             f"the onnxruntime plan has header version {version} and flags {flags:#x}; this release reads version "
-            f"{_ORTP_VERSION} and no flags: pip install -U trt-export trt-runtime"
+            f"{_ORTP_VERSION} and flags 0 and {_EXTERNAL_WEIGHTS}: pip install -U trt-export trt-runtime"
         )
     if (
         provenance_size > _MAX_PROVENANCE
@@ -185,9 +214,21 @@ def _read_ortp(view: memoryview, size: int) -> PlanHeader:
             f"the onnxruntime plan has {size} bytes, its header says {offset + payload_size}; "
             "copy or compile it again"
         )
-    if any(view[_ORTP.size - 8 : _ORTP.size]) or any(view[_ORTP.size + provenance_size : offset]):
+    if (flags == 0 and model_size) or any(view[_ORTP.size + provenance_size : offset]):
         raise CorruptPlanError(
             "the onnxruntime plan is damaged: bytes of its header that must be zero are not"
+        )
+    if flags == 0:
+        model_size = payload_size
+    if model_size > payload_size or (flags and not model_size):
+        raise CorruptPlanError(
+            f"the header of the onnxruntime plan contradicts itself: a model of {model_size} bytes in a payload of "
+            f"{payload_size}"
+        )
+    model_end = offset + model_size
+    if any(view[model_end : min(_aligned(model_end), size)]):
+        raise CorruptPlanError(
+            "the onnxruntime plan is damaged: bytes between its model and its weights are not zero"
         )
     try:
         provenance = load_json(bytes(view[_ORTP.size : _ORTP.size + provenance_size]))
@@ -203,13 +244,18 @@ def _read_ortp(view: memoryview, size: int) -> PlanHeader:
         version=str(version),
         payload_offset=offset,
         payload_size=payload_size,
+        model_size=model_size,
         sha256=digest.hex(),
         provenance=provenance,
     )
 
 
 def _payload_offset(provenance_size: int) -> int:
-    return -(-(_ORTP.size + provenance_size) // _ALIGNMENT) * _ALIGNMENT
+    return _aligned(_ORTP.size + provenance_size)
+
+
+def _aligned(position: int) -> int:
+    return -(-position // _ALIGNMENT) * _ALIGNMENT
 
 
 def _read_nvidia(view: memoryview, size: int, format_name: str) -> PlanHeader:

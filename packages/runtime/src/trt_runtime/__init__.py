@@ -78,6 +78,8 @@ def capabilities() -> frozenset[str]:
       states of every earlier release are read.
     - ``exact-int8``: ONNX Runtime computes quantized models exactly, also on processors where its fast way
       saturates.
+    - ``external-weights``: `onnxruntime` plans may have their weights behind the ONNX model, which then may be of
+      any size, and are read where they lie; records may say ``prepack`` (docs/engine-record.md).
     - ``mapped-plans``: `Engine.from_plan` and `load_program` map the plans in files rather than read them.
     - ``named-data-delegate``: the delegate of this release runs programs whose plans are in named data
       (docs/delegate.md), besides those that have them in the payloads.

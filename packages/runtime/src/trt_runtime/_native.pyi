@@ -9,6 +9,7 @@ class Plan:
 
     format: str
     payload_offset: int
+    model_size: int
     payload_sha256: bytes
     vouches_for_itself: bool
     sha256: str

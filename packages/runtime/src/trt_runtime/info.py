@@ -201,6 +201,7 @@ class EngineInfo:
     resource_allocation_strategy: str = "static"
     requires_native_multidevice: bool = False
     aliased_io: tuple[AliasedIO, ...] = ()
+    prepack: bool = True
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -248,6 +249,7 @@ class EngineInfo:
             aliased_io=tuple(
                 AliasedIO.from_mapping(alias) for alias in fields.items("aliased_io", ())
             ),
+            prepack=fields.get("prepack", bool, True),
             extra=copy.deepcopy(fields.rest()),
         )
 
@@ -266,6 +268,7 @@ class EngineInfo:
             "resource_allocation_strategy": self.resource_allocation_strategy,
             "requires_native_multidevice": self.requires_native_multidevice,
             "aliased_io": [alias.to_mapping() for alias in self.aliased_io],
+            **({} if self.prepack else {"prepack": False}),
             **copy.deepcopy(dict(self.extra)),
         }
 

@@ -17,6 +17,7 @@ from trt_export.builders.onnx_session import (
     ReferenceSession,
 )
 from trt_export.builders.onnxruntime import OnnxRuntimeBuilder
+from trt_export.builders.plan_file import Plan, PlanFile
 from trt_export.builders.tensorrt import TensorRTBuilder
 from trt_export.errors import ComputeCapabilityError, UnknownBuilderError
 from trt_export.hints import hint
@@ -31,6 +32,8 @@ __all__ = [
     "NodesRefused",
     "OnnxFile",
     "OptimizedSession",
+    "Plan",
+    "PlanFile",
     "ReferenceSession",
     "get_builder",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trt_export.builders.onnx_file import OnnxFile
+from trt_export.builders.plan_file import Plan
 from trt_export.hints import hint
 
 
@@ -92,8 +93,8 @@ class Builder(ABC):
         """Ask the real parser or runtime which nodes it refuses; an empty list means that it takes the model."""
 
     @abstractmethod
-    def build(self, request: BuildRequest) -> bytes:
-        """Make the plan.
+    def build(self, request: BuildRequest) -> Plan:
+        """Make the plan: bytes, or a file that has them.
 
         Raises:
             NodesRefused: nodes of this model cannot be taken.

@@ -14,6 +14,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from trt_export.builders.weight_bytes import byte_blocks
+
 # Weights up to this size (bytes) may be shape or axis arguments, which parsers want to see as constants.
 _SMALL = 1024
 
@@ -27,7 +29,10 @@ _INITIALIZER_TAG = bytes([5 << 3 | 2])
 _RAW_DATA_TAG = bytes([9 << 3 | 2])
 _DOC_STRING_TAG = bytes([12 << 3 | 2])
 
-_PROTOBUF_LIMIT = 2**31 - 1
+PROTOBUF_LIMIT = 2**31 - 1
+
+EXTERNAL_FILE = "weights"
+"""The name by which a model refers to weights that are not in it."""
 
 
 class OnnxFile:
@@ -65,13 +70,9 @@ class OnnxFile:
         """The ONNX operators that the model uses."""
         return {str(node.op_type) for node in self._graph.graph.node}
 
-    @property
-    def fits_one_file(self) -> bool:
-        """Whether the model can be one self-contained file: protobuf ends at 2 GiB."""
-        return (
-            self.weights_size + int(self._graph.ByteSize()) + 1024 * len(self._weights)
-            < _PROTOBUF_LIMIT
-        )
+    def fits(self, limit: int = PROTOBUF_LIMIT) -> bool:
+        """Whether the model with its weights has fewer bytes than `limit`: protobuf's messages end at 2 GiB."""
+        return self.weights_size + int(self._graph.ByteSize()) + 1024 * len(self._weights) < limit
 
     def weight(self, name: str) -> np.ndarray:
         """Return a weight, as a view of its memory where that is possible."""
@@ -97,26 +98,68 @@ class OnnxFile:
             (str(node.name) for node in self._graph.graph.node if value in node.output), None
         )
 
-    def chunks(self) -> list[memoryview]:
-        """Return the self-contained model as consecutive pieces; those of the weights are views of their memory."""
-        pieces = [memoryview(self._graph.SerializeToString())]
-        position = pieces[0].nbytes
+    def chunks(self) -> Iterator[memoryview]:
+        """Yield the self-contained model in consecutive pieces; a contiguous weight is one, a view of its memory."""
+        graph = memoryview(self._graph.SerializeToString())
+        yield graph
+        position = graph.nbytes
         for name, weight in self._weights.items():
             tensor = onnx.TensorProto(
                 name=name, data_type=int(weight.dtype), dims=_dims(weight)
             ).SerializeToString()
-            data = _memory(weight)
-            head = _before(tensor, data.nbytes)
-            if data.nbytes > _SMALL:
+            head = _before(tensor, weight.nbytes)
+            if weight.nbytes > _SMALL:
                 # A comment moves it to where it shall lie. Its size is tried: it changes how long other sizes are.
                 sizes = itertools.count()
                 while (position + len(head)) % ALIGNMENT:
                     comment = b" " * next(sizes)
                     comment = _DOC_STRING_TAG + _varint(len(comment)) + comment
-                    head = _before(tensor + comment, data.nbytes)
-            pieces += [memoryview(head), data]
-            position += len(head) + data.nbytes
-        return pieces
+                    head = _before(tensor + comment, weight.nbytes)
+            yield memoryview(head)
+            yield from byte_blocks(weight)
+            position += len(head) + weight.nbytes
+
+    def external_chunks(self) -> tuple[int, Iterator[memoryview]]:
+        """Return the model's size without its large weights, and it and them in consecutive pieces.
+
+        The weights, each at a multiple of `ALIGNMENT`, begin at the first one behind the model, to which their offsets
+        are relative.
+        """
+        model, weights = self._external(ALIGNMENT)
+        content: bytes = model.SerializeToString()
+
+        def pieces() -> Iterator[memoryview]:
+            yield memoryview(content)
+            position = len(content)
+            for weight in weights:
+                if padding := -position % ALIGNMENT:
+                    yield memoryview(bytes(padding))
+                yield from byte_blocks(weight)
+                position += padding + weight.nbytes
+
+        return len(content), pieces()
+
+    def _external(self, alignment: int) -> tuple[onnx.ModelProto, list[ir.TensorProtocol]]:
+        """Return a model whose large weights are external data, and these weights in the order of their offsets."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self._graph)
+        weights: list[ir.TensorProtocol] = []
+        position = 0
+        for name, weight in self._weights.items():
+            tensor = model.graph.initializer.add(
+                name=name, data_type=int(weight.dtype), dims=_dims(weight)
+            )
+            if weight.nbytes <= _SMALL:
+                tensor.raw_data = b"".join(byte_blocks(weight))
+                continue
+            position += -position % alignment
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            place = {"location": EXTERNAL_FILE, "offset": position, "length": weight.nbytes}
+            for key, value in place.items():
+                tensor.external_data.add(key=key, value=str(value))
+            weights.append(weight)
+            position += weight.nbytes
+        return model, weights
 
     def output_chunk(self, values: Iterable[str]) -> bytes:
         """Return what makes values outputs of the model when it stands behind its `chunks`."""
@@ -139,7 +182,7 @@ class OnnxFile:
                         name=name,
                         data_type=int(weight.dtype),
                         dims=_dims(weight),
-                        raw_data=_memory(weight).tobytes(),
+                        raw_data=b"".join(byte_blocks(weight)),
                     )
                 )
             else:
@@ -150,25 +193,10 @@ class OnnxFile:
 
     def write(self, directory: Path) -> Path:
         """Write `model.onnx` and its weights as external data into `directory`; there is no limit to their size."""
-        model = onnx.ModelProto()
-        model.CopyFrom(self._graph)
-        with open(directory / "weights", "wb") as file:
-            for name, weight in self._weights.items():
-                tensor = model.graph.initializer.add(
-                    name=name, data_type=int(weight.dtype), dims=_dims(weight)
-                )
-                data = _memory(weight)
-                if data.nbytes <= _SMALL:
-                    tensor.raw_data = data.tobytes()
-                    continue
-                tensor.data_location = onnx.TensorProto.EXTERNAL
-                for key, value in (
-                    ("location", "weights"),
-                    ("offset", file.tell()),
-                    ("length", data.nbytes),
-                ):
-                    tensor.external_data.add(key=key, value=str(value))
-                file.write(data)
+        model, weights = self._external(1)
+        with open(directory / EXTERNAL_FILE, "wb") as file:
+            for weight in weights:
+                file.writelines(byte_blocks(weight))
         path = directory / "model.onnx"
         path.write_bytes(model.SerializeToString())
         return path
@@ -179,11 +207,6 @@ def _before(tensor: bytes, size: int) -> bytes:
     tensor += _RAW_DATA_TAG + _varint(size)
     initializer = _INITIALIZER_TAG + _varint(len(tensor) + size)
     return _GRAPH_TAG + _varint(len(initializer) + len(tensor) + size) + initializer + tensor
-
-
-def _memory(weight: ir.TensorProtocol) -> memoryview:
-    """Return the weight's bytes, row by row: its own memory if it is contiguous, else a copy."""
-    return weight.numpy().reshape(-1).view(np.uint8).data
 
 
 def _dims(weight: ir.TensorProtocol) -> list[int]:

@@ -21,6 +21,7 @@ from trt_export.builders.base import (
     NodesRefused,
     build_for_rtx,
 )
+from trt_export.builders.plan_file import Plan, take_plan
 from trt_export.errors import BuildFailedError, ComputeCapabilityError, MissingBuilderError
 from trt_export.hints import hint
 
@@ -120,7 +121,7 @@ class TensorRTBuilder(Builder):
         with tempfile.TemporaryDirectory(prefix="trt-export-") as directory:
             return self._run("check", request, Path(directory))
 
-    def build(self, request: BuildRequest) -> bytes:
+    def build(self, request: BuildRequest) -> Plan:
         """Build the engine in a fresh process.
 
         Raises:
@@ -131,7 +132,7 @@ class TensorRTBuilder(Builder):
             refusals = self._run("build", request, Path(directory))
             if refusals:
                 raise NodesRefused(refusals)
-            return Path(directory, "plan").read_bytes()
+            return take_plan(Path(directory, "plan"))
 
     def _run(self, task: str, request: BuildRequest, directory: Path) -> list[NodeRefusal]:
         try:

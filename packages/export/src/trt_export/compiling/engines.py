@@ -8,21 +8,24 @@ import torch
 from torch.fx import Node
 
 import trt_runtime
-from trt_export.builders import Binding, Builder, BuildRequest, NodeRefusal, NodesRefused
+from trt_export.builders import Builder, BuildRequest, NodeRefusal, NodesRefused, Plan
+from trt_export.compiling.bindings import bindings
 from trt_export.compiling.bounds import DynamicBounds, how_to_bound
 from trt_export.compiling.onnx_model import OnnxPartition, convert, first_failing, with_results
 from trt_export.compiling.partition import device_of, partition
 from trt_export.compiling.report import NOT_VERIFIED, Phase
 from trt_export.compiling.splice import BuiltPartition
 from trt_export.compiling.subprogram import CannotCut, Source
-from trt_export.compiling.support import BINDING_DTYPES, is_computation, reasons_against, values_of
+from trt_export.compiling.support import is_computation, reasons_against, values_of
 from trt_export.compiling.torch_onnx import OPSET
-from trt_export.compiling.verification import Candidate, Verifier
-from trt_export.engines.shapes import is_dynamic, size_of, step_of
+from trt_export.compiling.verification import INT8_PRODUCTS, Candidate, Verifier
 from trt_export.errors import BuildFailedError
 from trt_export.upstream_errors import wrapped_errors
 
 Nodes = tuple[Node, ...]
+_LARGE = 32 << 20
+"""Bytes of weights from which on an engine is verified without copies of them."""
+
 _TakeOut = Callable[[Phase, Sequence[Nodes]], dict[Node, str]]
 
 
@@ -48,7 +51,7 @@ class EngineMaker:
         self._step = step
         self._models: dict[Nodes, OnnxPartition] = {}
         self._passed: set[tuple[Phase, Nodes]] = set()
-        self._plans: dict[Nodes, bytes] = {}
+        self._plans: dict[Nodes, Plan] = {}
         self._verifier = verifier
         graph = source.program.graph
         self._free_sizes = {node for node in graph.nodes if source.is_free_size(node)}
@@ -164,8 +167,13 @@ class EngineMaker:
 
     def _candidate(self, nodes: Nodes) -> Candidate:
         is_run = self._builder.runs_onnxruntime
-        engine = self._make(nodes, "verified", self._plans[nodes]) if is_run else None
-        return Candidate(self._models[nodes], engine)
+        model = self._models[nodes]
+        # ONNX Runtime would copy all weights of products. For int8 it has other kernels if it may not.
+        prepack = model.file.weights_size < _LARGE or bool(model.file.operators & INT8_PRODUCTS)
+        engine = (
+            self._make(nodes, "verified", self._plans[nodes], prepack=prepack) if is_run else None
+        )
+        return Candidate(model, engine)
 
     def _check(self, nodes: Nodes) -> dict[Node, str]:
         return self._take_out(nodes, "check", self._refusals_of_check)
@@ -239,45 +247,18 @@ class EngineMaker:
 
     def _request(self, nodes: Nodes) -> BuildRequest:
         model = self._models[nodes]
-        inputs, outputs = self._bindings(model)
+        inputs, outputs = bindings(model, self._bounds)
         return BuildRequest(f"{nodes[0].name}_to_{nodes[-1].name}", model.file, inputs, outputs)
-
-    def _bindings(self, model: OnnxPartition) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
-        dimensions = model.subprogram.dimensions
-        inputs = []
-        for position, node in enumerate(model.subprogram.inputs):
-            value = node.meta["val"]
-            bounds = [self._bounds.of(size) for size in value.shape]
-            steps = _steps(value)
-            inputs.append(
-                Binding(
-                    f"in_{position}",
-                    BINDING_DTYPES[value.dtype],
-                    dimensions.shape(value),
-                    *(
-                        tuple(getattr(bound, end) for bound in bounds)
-                        for end in ("min", "opt", "max")
-                    ),
-                    *steps,
-                )
-            )
-        outputs = [
-            Binding(
-                f"out_{position}",
-                BINDING_DTYPES[node.meta["val"].dtype],
-                dimensions.shape(node.meta["val"]),
-            )
-            for position, node in enumerate(model.subprogram.outputs)
-        ]
-        return tuple(inputs), tuple(outputs)
 
     def _engine(self, nodes: Nodes, name: str) -> BuiltPartition:
         engine = self._make(nodes, name, self._plans.pop(nodes))
         verification = NOT_VERIFIED if self._verifier is None else self._verifier.of_engine(nodes)
         return BuiltPartition(self._models.pop(nodes).subprogram, engine, verification)
 
-    def _make(self, nodes: Nodes, name: str, plan: bytes) -> trt_runtime.Engine:
-        inputs, outputs = self._bindings(self._models[nodes])
+    def _make(
+        self, nodes: Nodes, name: str, plan: Plan, *, prepack: bool = True
+    ) -> trt_runtime.Engine:
+        inputs, outputs = bindings(self._models[nodes], self._bounds)
         record = {
             "name": name,
             "device": self._builder.device(device_of(nodes[0])),
@@ -287,6 +268,7 @@ class EngineMaker:
                 for binding in outputs
             ],
             "provenance": self._provenance(),
+            **({} if prepack else {"prepack": False}),
         }
         return trt_runtime.Engine.from_plan(plan, record)
 
@@ -297,11 +279,3 @@ class EngineMaker:
             "torch": str(torch.__version__),
             "trt_export": version("trt-export"),
         }
-
-
-def _steps(value: torch.Tensor) -> tuple[tuple[int, ...], ...]:
-    """Return what the sizes are multiples of and their offsets, or nothing if every size within the bounds will do."""
-    steps = [step_of(size_of(size)) if is_dynamic(size) else (1, 0) for size in value.shape]
-    if all(step == (1, 0) for step in steps):
-        return ()
-    return tuple(zip(*steps, strict=True))

@@ -50,6 +50,10 @@ def parse_metadata(text: str, engine: str) -> Metadata:
     inputs = _bindings(data, "inputs", ("min", "opt", "max", "multiple", "offset"))
     outputs = _bindings(data, "outputs", ())
     check_bindings(inputs, outputs)
+    if type(prepack := data.get("prepack", True)) is not bool:
+        raise EngineRecordError(
+            f"'prepack' in an engine's metadata must be true or false, found {prepack!r:.80}"
+        )
     return Metadata(inputs, outputs, _plan(data), _mapping(data, "provenance"))
 
 

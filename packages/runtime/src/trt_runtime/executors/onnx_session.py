@@ -18,27 +18,51 @@ if TYPE_CHECKING:
 # An external file must exist, even where its contents are given otherwise. What wants to read a weight in it finds
 # nothing and fails, which is how we learn that the weight has to be in the model.
 _FOLDER, _FILE = "/dev", "null"
+# The name by which a model refers to the weights behind it: docs/engine-record.md.
+WEIGHTS_FILE = "weights"
+_ALIGNMENT = 64  # of the weights behind a model, to the beginning of the payload
+_LARGEST_TYPE = 8  # bytes of a number
+_IN_PLACE: Mapping[str, str] = {"session.use_external_initializer_file_buffers_directly": "1"}
+_WITHOUT_COPIES: Mapping[str, str] = {"session.disable_prepacking": "1"}
 _SILENT = 4  # log severity "fatal": what goes wrong is in the exception that we raise
 
 
 class Session:
     """An ONNX Runtime session and what it reads: keep all of it as long as anything of the session is in use."""
 
-    def __init__(self, model: memoryview) -> None:
-        """Open a session that reads its large weights in ``model``, or else copies all of it.
+    def __init__(
+        self, payload: memoryview, model_size: int | None = None, *, prepack: bool = True
+    ) -> None:
+        """Open a session that reads its large weights in ``payload``, or else copies all of it.
 
         ONNX Runtime takes a model as ``bytes`` only, and copies those once more. Instead it is given one that says
         that its weights are in a file, and then the weights.
+
+        Args:
+            payload: a model, and the weights behind it if it is smaller.
+            model_size: the size of the model in bytes; None if the payload is nothing else.
+            prepack: let ONNX Runtime copy the weights of products into the order that its kernels are fastest with.
 
         Raises:
             Exception: what ONNX Runtime raises. A dozen classes without a common base.
 
         """
-        detached = _detach(model, tables_only=False)
-        every = int8_settings(detached and detached.model)
+        self.weights: Sequence[Any] = ()
+        if model_size is None or model_size == len(payload):
+            detached = _detach(payload, tables_only=False)
+            model = detached and detached.model
+        else:
+            detached = None
+            model = bytes(payload[:model_size])
+        every: Sequence[Mapping[str, str]] = int8_settings(model)
+        if not prepack:
+            every = [{**settings, **_WITHOUT_COPIES} for settings in every]
         for settings in every:
             try:
-                self._open(model, detached, settings)
+                if model is not None and model_size not in (None, len(payload)):
+                    self._open_external(model, payload, settings)
+                else:
+                    self._open(payload, detached, settings)
             except MemoryError:
                 raise
             except Exception:
@@ -50,7 +74,6 @@ class Session:
     def _open(
         self, model: memoryview, detached: DetachedModel | None, settings: Mapping[str, str]
     ) -> None:
-        self.weights: Sequence[Any] = ()
         for tables_only in (False, True):
             if tables_only:
                 detached = _detach(model, tables_only=True)
@@ -64,6 +87,23 @@ class Session:
         if detached is None or detached.weights or detached.kept:  # else there is nothing in it
             _native.count_plan_copy()
         self.ort = _session(bytes(model), _options(settings))
+
+    def _open_external(
+        self, model: bytes, payload: memoryview, settings: Mapping[str, str]
+    ) -> None:
+        import numpy as np
+
+        weights = np.frombuffer(payload, np.uint8)[-(-len(model) // _ALIGNMENT) * _ALIGNMENT :]
+        if weights.ctypes.data % _LARGEST_TYPE:
+            _native.count_plan_copy()
+            aligned = np.empty(weights.size // _LARGEST_TYPE + 1, np.uint64).view(np.uint8)
+            aligned[: weights.size] = weights
+            weights = aligned[: weights.size]
+        options = _options({**settings, **_IN_PLACE})
+        options.add_external_initializers_from_files_in_memory(
+            [WEIGHTS_FILE], [weights], [weights.size]
+        )
+        self.ort, self.weights = _session(model, options), [weights]
 
     def _opens(
         self, model: memoryview, detached: DetachedModel, settings: Mapping[str, str]

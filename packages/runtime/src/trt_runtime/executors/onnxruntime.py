@@ -48,7 +48,9 @@ class OnnxRuntimeExecutor:
         import onnxruntime
 
         try:
-            self._session = Session(memoryview(plan)[plan.payload_offset :])
+            self._session = Session(
+                memoryview(plan)[plan.payload_offset :], plan.model_size, prepack=info.prepack
+            )
         except Exception as error:  # a dozen classes of the extension module, without a common base
             raise PlanError(
                 f"engine '{info.name}': expected an ONNX model that ONNX Runtime "

@@ -4,7 +4,7 @@ Converters ignore some arguments without a word, and optimizers assume what is n
 gladly, so only its numbers tell. docs/verification.md says what is compared and how.
 """
 
-from trt_export.compiling.verification.candidate import Candidate
+from trt_export.compiling.verification.candidate import INT8_PRODUCTS, Candidate
 from trt_export.compiling.verification.verifier import Findings, Verifier
 
-__all__ = ["Candidate", "Findings", "Verifier"]
+__all__ = ["INT8_PRODUCTS", "Candidate", "Findings", "Verifier"]

@@ -18,7 +18,7 @@ from trt_export.compiling.verification.agreement import agree, as_array
 from trt_export.compiling.verification.blame import Blame
 from trt_export.compiling.verification.recording import Evaluation
 
-_INT8_PRODUCTS = {
+INT8_PRODUCTS = {
     "MatMulInteger",
     "ConvInteger",
     "QLinearMatMul",
@@ -69,7 +69,7 @@ class Candidate:
         if (
             self._engine is None
             or "exact-int8" in names
-            or not self.model.file.operators & _INT8_PRODUCTS
+            or not self.model.file.operators & INT8_PRODUCTS
         ):
             return None
         return (
