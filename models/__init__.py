@@ -1,0 +1,1 @@
+"""Real architectures with random weights, taken to engines one by one: `nox -s models`."""
