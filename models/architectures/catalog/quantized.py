@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -41,7 +42,8 @@ class _Bag(nn.Module):
         return result
 
 
-def _by_pt2e(*, per_channel: bool) -> nn.Module:
+def _by_pt2e(*, per_channel: bool, symmetric: bool = False) -> nn.Module:
+    """Quantize by pt2e; XNNPACK's quantizer has zero points for activations unless they are to be symmetric."""
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
         XNNPACKQuantizer,
         get_symmetric_quantization_config,
@@ -51,10 +53,11 @@ def _by_pt2e(*, per_channel: bool) -> nn.Module:
     x = floats(4, 3, 16, 16)
     batch = torch.export.Dim("batch", min=BATCH.min, max=BATCH.max)
     exported = torch.export.export(_Convolutions().eval(), (x,), dynamic_shapes=({0: batch},))
-    quantizer = XNNPACKQuantizer().set_global(
-        get_symmetric_quantization_config(is_per_channel=per_channel)
-    )
-    prepared = prepare_pt2e(exported.module(), quantizer)
+    config = get_symmetric_quantization_config(is_per_channel=per_channel)
+    if symmetric:
+        activation = replace(config.input_activation, qscheme=torch.per_tensor_symmetric)
+        config = replace(config, input_activation=activation, output_activation=activation)
+    prepared = prepare_pt2e(exported.module(), XNNPACKQuantizer().set_global(config))
     prepared(x)
     converted: nn.Module = convert_pt2e(prepared)
     return converted
@@ -70,7 +73,7 @@ def _by_torchao() -> nn.Module:
     return network
 
 
-def _images(name: str, make: Any) -> Model:
+def _images(name: str, make: Any, in_tests: bool = False) -> Model:
     return Model(
         name,
         "quantized",
@@ -79,12 +82,18 @@ def _images(name: str, make: Any) -> Model:
         {"x": {0: "batch"}},
         {"batch": BATCH},
         2e-2,  # a step of the quantization: sums that round the other way
+        in_tests=in_tests,
     )
 
 
 MODELS = (
     _images("CNN, int8 by pt2e", partial(_by_pt2e, per_channel=False)),
     _images("CNN, int8 by pt2e, per channel", partial(_by_pt2e, per_channel=True)),
+    _images(
+        "CNN, int8 by pt2e, symmetric",
+        partial(_by_pt2e, per_channel=True, symmetric=True),
+        in_tests=True,
+    ),
     Model(
         "MLP, int8 weights by torchao",
         "quantized",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ..spec import Model
-from . import caches, diffusion, programs, quantized, sequences, speech, text, vision
+from . import caches, dense, diffusion, programs, quantized, sequences, speech, text, vision
 
 MODELS: tuple[Model, ...] = (
     *text.MODELS,
     *caches.MODELS,
     *vision.MODELS,
+    *dense.MODELS,
     *speech.MODELS,
     *diffusion.MODELS,
     *sequences.MODELS,

@@ -83,10 +83,11 @@ def spread(module: torch.nn.Module) -> torch.nn.Module:
             layer
         ):
             torch.nn.init.kaiming_normal_(layer.weight)
-        elif isinstance(layer, _BatchNorm) and layer.affine:
-            assert layer.running_mean is not None and layer.running_var is not None
+        elif isinstance(layer, _BatchNorm):
             for tensor in (layer.weight, layer.running_var):
-                torch.nn.init.uniform_(tensor, 0.5, 1.5)
+                if tensor is not None:
+                    torch.nn.init.uniform_(tensor, 0.5, 1.5)
             for tensor in (layer.bias, layer.running_mean):
-                torch.nn.init.normal_(tensor, std=0.1)
+                if tensor is not None:
+                    torch.nn.init.normal_(tensor, std=0.1)
     return module

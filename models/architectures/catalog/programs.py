@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..spec import Model, Range, Sizes, floats
+from ..spec import Model, Range, Sizes, floats, integers
 from ._transformers import (
     BATCH,
     TOKENS_DYNAMIC,
@@ -79,7 +79,7 @@ class _FourierMixing(nn.Module):
 
 
 class _Branch(nn.Module):
-    """Two networks, chosen by the input."""
+    """Two networks, chosen by the input, and a layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,11 +94,11 @@ class _Branch(nn.Module):
 
 
 class _Loop(nn.Module):
-    """A fixed-point iteration, as often as the input says."""
+    """A fixed-point iteration, as often as the input says, between two layers."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.layer = nn.Linear(16, 16)
+        self.first, self.layer, self.last = nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 4)
 
     def forward(self, x: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
         from torch._higher_order_ops.while_loop import while_loop
@@ -109,8 +109,9 @@ class _Loop(nn.Module):
         def body(step: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             return step + 1, torch.tanh(self.layer(value))
 
-        start = (torch.zeros((), dtype=torch.int64), x)
-        result: torch.Tensor = while_loop(goes_on, body, start)[1]  # type: ignore[no-untyped-call]
+        start = (torch.zeros((), dtype=torch.int64), self.first(x).relu())
+        end = while_loop(goes_on, body, start)[1]  # type: ignore[no-untyped-call]
+        result: torch.Tensor = self.last(end)
         return result
 
 
@@ -162,6 +163,24 @@ MODELS = (
         lambda: _Spectrogram().eval(),
         _waves,
         {"x": {0: "batch"}},
+        {"batch": BATCH},
+        1e-3,
+        in_tests=True,
+    ),
+    Model(
+        "FNet",
+        "Fourier",
+        partial(
+            from_config,
+            "FNetModel",
+            "FNetConfig",
+            vocab_size=VOCABULARY,
+            hidden_size=32,
+            num_hidden_layers=2,
+            intermediate_size=64,
+        ),
+        lambda sizes: {"input_ids": integers(3, VOCABULARY, sizes["batch"], 16)},
+        {"input_ids": {0: "batch"}},
         {"batch": BATCH},
         1e-3,
     ),

@@ -87,6 +87,37 @@ def _noise(sizes: Sizes) -> dict[str, torch.Tensor]:
     }
 
 
+class _WithClass(nn.Module):
+    """A transformer of diffusers, conditioned on a class."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, hidden_states: torch.Tensor, timestep: torch.Tensor, class_labels: torch.Tensor
+    ) -> Any:
+        return self.model(hidden_states, timestep, class_labels, return_dict=False)
+
+
+def _dit() -> nn.Module:
+    import diffusers
+
+    return _WithClass(
+        diffusers.DiTTransformer2DModel(
+            num_attention_heads=2,
+            attention_head_dim=8,
+            in_channels=4,
+            out_channels=8,
+            num_layers=2,
+            sample_size=8,
+            patch_size=2,
+            norm_num_groups=4,
+            num_embeds_ada_norm=10,
+        )
+    ).eval()
+
+
 _NOISE_DYNAMIC = {
     "sample": {0: "batch"},
     "timestep": {0: "batch"},
@@ -116,6 +147,18 @@ MODELS = (
         lambda: _Decoder(_autoencoder()),
         lambda sizes: {"latents": floats(sizes["batch"], 4, 8, 8)},
         {"latents": {0: "batch"}},
+        {"batch": BATCH},
+    ),
+    Model(
+        "DiT",
+        "diffusion",
+        _dit,
+        lambda sizes: {
+            "hidden_states": floats(sizes["batch"], 4, 8, 8),
+            "timestep": integers(1, 1000, sizes["batch"]),
+            "class_labels": integers(0, 10, sizes["batch"]),
+        },
+        {"hidden_states": {0: "batch"}, "timestep": {0: "batch"}, "class_labels": {0: "batch"}},
         {"batch": BATCH},
     ),
     Model(

@@ -55,14 +55,22 @@ _EXPERTS: dict[str, Any] = {
 }
 
 
-def _mixture(name: str, model: str, config: str, experts: str, **more: Any) -> Model:
+def _mixture(name: str, model: str, config: str, experts: str | None = None, **more: Any) -> Model:
+    """A row; `experts` is transformers' implementation of them if not its default."""
+
     def make() -> nn.Module:
         module = from_config(model, config, **{**_EXPERTS, **more})
-        module.set_experts_implementation(experts)  # type: ignore[operator]
+        if experts:
+            module.set_experts_implementation(experts)  # type: ignore[operator]
         return without_cache(module)
 
     return Model(
-        f"{name}, {experts}", "mixture of experts", make, tokens, TOKENS_DYNAMIC, TOKENS_RANGES
+        f"{name}, {experts}" if experts else name,
+        "mixture of experts",
+        make,
+        tokens,
+        TOKENS_DYNAMIC,
+        TOKENS_RANGES,
     )
 
 
@@ -115,13 +123,12 @@ MODELS = (
         n_groups=1,
         chunk_size=4,
     ),
-    _mixture("Mixtral", "MixtralForCausalLM", "MixtralConfig", "grouped_mm", num_local_experts=4),
+    _mixture("Mixtral", "MixtralForCausalLM", "MixtralConfig", num_local_experts=4),
     _mixture("Mixtral", "MixtralForCausalLM", "MixtralConfig", "batched_mm", num_local_experts=4),
     _mixture(
         "Qwen3-MoE",
         "Qwen3MoeForCausalLM",
         "Qwen3MoeConfig",
-        "grouped_mm",
         num_experts=4,
         num_experts_per_tok=2,
         moe_intermediate_size=32,
@@ -137,6 +144,15 @@ MODELS = (
         moe_intermediate_size=32,
         head_dim=8,
     ),
+    _mixture(
+        "GPT-OSS",
+        "GptOssForCausalLM",
+        "GptOssConfig",
+        num_local_experts=4,
+        num_experts_per_tok=2,
+        head_dim=8,
+        sliding_window=4,
+    ),
     _recurrent("LSTM", nn.LSTM),
     _recurrent("GRU", nn.GRU),
     Model(
@@ -146,6 +162,24 @@ MODELS = (
         lambda sizes: {"x": floats(sizes["batch"], 16, sizes["length"])},
         {"x": {0: "batch", 2: "length"}},
         {"batch": BATCH, "length": Range(4, 20, 64)},
+    ),
+    Model(
+        "PatchTSMixer",
+        "time series",
+        lambda: from_config(
+            "PatchTSMixerForPrediction",
+            "PatchTSMixerConfig",
+            num_input_channels=3,
+            context_length=32,
+            patch_length=4,
+            patch_stride=4,
+            d_model=16,
+            num_layers=2,
+            prediction_length=8,
+        ),
+        lambda sizes: {"past_values": floats(sizes["batch"], 32, 3)},
+        {"past_values": {0: "batch"}},
+        {"batch": BATCH},
     ),
     Model(
         "PatchTST",
