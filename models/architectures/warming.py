@@ -7,6 +7,7 @@ process that has compiled before.
 from __future__ import annotations
 
 import torch
+import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401  (registers the operators of quantized programs)
 
 from .measure import measure
 from .spec import Model, Range, floats

@@ -29,6 +29,7 @@ def image_model(
     batch: bool = True,
     **settings: Any,
 ) -> Model:
+    """Return the row of a model of transformers that takes square images; `settings` are its configuration."""
     make = partial(from_config, model, config, **settings)
     if not batch:
         return Model(
