@@ -95,6 +95,9 @@ def _sam() -> torch.nn.Module:
         },
     )
     model: torch.nn.Module = transformers.SamModel(config)
+    for parameter in model.parameters():  # with transformers' own, the masks are nearly zero
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.2)
     return model.eval()
 
 
@@ -121,8 +124,8 @@ def _deformable_detr() -> torch.nn.Module:
             out_features=["stage3", "stage4"],
         ),
         d_model=32,
-        encoder_layers=1,
-        decoder_layers=1,
+        encoder_layers=2,
+        decoder_layers=2,
         encoder_attention_heads=4,
         decoder_attention_heads=4,
         encoder_ffn_dim=64,
