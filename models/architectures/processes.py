@@ -66,6 +66,7 @@ def measure_one(model: Model, limit: float, folder: Path) -> tuple[dict[str, Any
     process.join(limit)
     ended = f"not done after {limit:g} s" if process.is_alive() else ""
     assert process.pid is not None
+    process.kill()
     with contextlib.suppress(ProcessLookupError):  # also ends the processes that build engines
         os.killpg(process.pid, signal.SIGKILL)
     process.join()
@@ -75,7 +76,8 @@ def measure_one(model: Model, limit: float, folder: Path) -> tuple[dict[str, Any
     if facts["step"] is not None:
         ended = ended or f"the process ended with exit code {process.exitcode}"
         facts["failed"][facts["step"]] = ended
-    said = (folder / "said").read_text(errors="replace") if facts["failed"] else ""
+    log = folder / "said"
+    said = log.read_text(errors="replace") if facts["failed"] and log.exists() else ""
     return facts, said[-2000:]
 
 
