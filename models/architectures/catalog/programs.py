@@ -94,7 +94,7 @@ class _Branch(nn.Module):
 
 
 class _Loop(nn.Module):
-    """A fixed-point iteration, as often as the input says, between two layers."""
+    """A fixed-point iteration, as often as the input says but at most 8 times, between two layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class _Loop(nn.Module):
         from torch._higher_order_ops.while_loop import while_loop
 
         def goes_on(step: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
-            return step < steps
+            return step < steps.clamp(max=8)  # samples of `compile` have large integers
 
         def body(step: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             return step + 1, torch.tanh(self.layer(value))
