@@ -96,7 +96,7 @@ def test_it_computes_what_the_whole_model_computes(counted) -> None:
 def test_weights_are_the_plans_memory() -> None:
     plan = _native.share_plan(PLAN)
     session = Session(memoryview(plan)[plan.payload_offset :], plan.model_size)
-    (weights,) = session.weights
+    weights = session.weights
     assert weights.ctypes.data + weights.nbytes == (
         np.frombuffer(plan, np.uint8).ctypes.data + len(PLAN)
     )

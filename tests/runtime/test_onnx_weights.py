@@ -1,4 +1,4 @@
-"""Large weights of an `onnxruntime` plan are read where they lie in it, unless ONNX Runtime changes them."""
+"""ONNX Runtime reads the large weights of an `onnxruntime` plan where they lie in it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ def test_results_are_those_of_a_copy(case: Case, counted) -> None:
     data = written_aligned(case.proto())
     with counted() as grown:
         session = Session(aligned(data))
-    assert len(session.weights) == case.shared
-    assert grown.get("plan_copies", 0) == case.copies
+    assert len(detach_weights(memoryview(data), "file").weights) == case.shared
+    assert (session.weights is not None) is (case.shared > 0)
+    assert not grown
     feeds = {"x": arguments(case).numpy()}
     plain = onnxruntime.InferenceSession(data)
     np.testing.assert_array_equal(session.ort.run(["y"], feeds)[0], plain.run(["y"], feeds)[0])
@@ -50,8 +51,36 @@ def test_unaligned_weights_are_copied(shift: int, counted) -> None:
     proto = CASES[0].proto()
     with counted() as grown:
         session = Session(aligned(written_aligned(proto, shift=shift)))
-    assert not session.weights
+    assert session.weights is None
     assert grown == {"plan_copies": 1}
+
+
+def test_a_payload_at_an_odd_address_is_copied_once(counted) -> None:
+    proto = CASES[0].proto()
+    whole = aligned(b"\0" + written_aligned(proto))
+    with counted() as grown:
+        session = Session(whole[1:])
+    assert grown == {"plan_copies": 1}
+    feeds = {"x": arguments(CASES[0]).numpy()}
+    plain = onnxruntime.InferenceSession(written_aligned(proto))
+    np.testing.assert_array_equal(session.ort.run(["y"], feeds)[0], plain.run(["y"], feeds)[0])
+
+
+@pytest.mark.parametrize("name", ["matmul", "two", "gather", "convolution"])
+def test_onnx_runtime_reads_weights_where_they_lie(name: str) -> None:
+    """What is written over them changes the results, unless it has to rearrange them, as for a convolution."""
+    (case,) = (case for case in CASES if case.name == name)
+    data = written_aligned(case.proto())
+    memory = np.frombuffer(aligned(data), np.uint8).copy()
+    memory = memory if memory.ctypes.data % 8 == 0 else memory[8 - memory.ctypes.data % 8 :]
+    session = Session(memoryview(memory), prepack=False)
+    feeds = {"x": arguments(case).numpy()}
+    before = session.ort.run(["y"], feeds)[0]
+    for weight in detach_weights(memoryview(data), "file").weights:
+        memory[weight.start :][: weight.nbytes] = 0
+    after = session.ort.run(["y"], feeds)[0]
+    assert np.abs(before).max() > 0
+    assert after.any() == (name == "convolution")
 
 
 def test_a_model_in_one_piece_is_read_too() -> None:
@@ -60,12 +89,12 @@ def test_a_model_in_one_piece_is_read_too() -> None:
         "bytes", [("Gather", ["w", "x"], ["y"])], {"w": (W * 9).astype(np.int8)}, 1
     ).proto()
     data = proto.SerializeToString()
-    found = detach_weights(memoryview(data), "file", lambda weight: True)
+    found = detach_weights(memoryview(data), "file")
     slim = ModelProto.FromString(found.model)
     (tensor,) = slim.graph.initializer
     assert {entry.key: entry.value for entry in tensor.external_data} == {
         "location": "file",
-        "offset": "0",
+        "offset": str(data.index(proto.graph.initializer[0].raw_data)),
         "length": "4096",
     }
     (weight,) = found.weights
@@ -88,8 +117,9 @@ def executor(plan: _native.Plan) -> OnnxRuntimeExecutor:
 def test_weights_are_the_plans_memory() -> None:
     plan = _native.share_plan(PLAN)
     start = np.frombuffer(plan, np.uint8).ctypes.data
-    for value in executor(plan)._session.weights:
-        assert start < value.data_ptr() < start + len(PLAN)
+    weights = executor(plan)._session.weights
+    assert start < weights.ctypes.data
+    assert weights.ctypes.data + weights.nbytes == start + len(PLAN)
 
 
 def test_the_plan_lives_as_long_as_what_reads_it() -> None:
@@ -142,7 +172,7 @@ def test_an_engine_counts_no_copy(counted) -> None:
 def walk(data: bytes) -> None:
     """Either fails, or finds weights within the data."""
     try:
-        found = detach_weights(memoryview(data), "file", lambda weight: True)
+        found = detach_weights(memoryview(data), "file")
     except WireError:
         return
     for weight in found.weights:
@@ -178,29 +208,20 @@ def test_whatever_is_cut_off_or_changed_the_walk_stays_within() -> None:
         b"\x3a\x02\x2a\x05",  # an initializer that goes on after its graph
         b"\x3a\x02\x28\x01",  # an initializer that is a number
         b"\x3a\x04\x2a\x02\x42\x7f",  # a name beyond the end
-        b"\x3a\x03\x0a\x01\x0a",  # a node that is cut off
     ],
 )
 def test_damage_is_refused(data: bytes) -> None:
     with pytest.raises(WireError):
-        detach_weights(memoryview(data), "file", lambda weight: True)
+        detach_weights(memoryview(data), "file")
 
 
 def test_too_many_fields_are_refused(monkeypatch) -> None:
     monkeypatch.setattr(wire, "_MOST_FIELDS", 1000)
     with pytest.raises(WireError, match="more than 1000 fields"):
-        detach_weights(memoryview(b"\x08\x01" * 1001), "file", lambda weight: True)
+        detach_weights(memoryview(b"\x08\x01" * 1001), "file")
     packed = wire.bytes_field(5, wire.bytes_field(1, b"\1" * 1001))
     with pytest.raises(WireError, match="more than 1000 fields"):
-        detach_weights(memoryview(wire.bytes_field(7, packed)), "file", lambda weight: True)
-
-
-def test_graphs_within_graphs_have_an_end() -> None:
-    graph = b""
-    for _ in range(100):  # graph of a node of an attribute of ...
-        graph = wire.bytes_field(1, wire.bytes_field(5, wire.bytes_field(6, graph)))
-    with pytest.raises(WireError, match="graphs within graphs"):
-        detach_weights(memoryview(wire.bytes_field(7, graph)), "file", lambda weight: True)
+        detach_weights(memoryview(wire.bytes_field(7, packed)), "file")
 
 
 @pytest.mark.parametrize("size", [0, 1, 50, 200, -17000, -1])

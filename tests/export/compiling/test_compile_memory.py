@@ -1,10 +1,16 @@
 """`compile` takes little memory beyond the program's own: weights are read where they lie, and plans lie in files."""
 
 import json
+import mmap
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import torch
+
+from trt_export.compiling import torch_onnx
+from trt_export.compiling.decomposition import decompose
 
 _MEGABYTE = 2**20
 _WEIGHT = 64 * _MEGABYTE
@@ -72,3 +78,21 @@ def _extra_memory(options: dict[str, object]) -> int:
     assert done.returncode == 0, done.stderr
     extra: int = json.loads(done.stdout)
     return extra
+
+
+def test_weights_that_optimizations_make_lie_in_a_file() -> None:
+    """A convolution merged with its normalization has weights of its own, which are in the program nowhere."""
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Conv2d(64, 128, 3), torch.nn.BatchNorm2d(128)).eval()
+    module.requires_grad_(False)
+    program = torch.export.export(module, (torch.ones(1, 64, 4, 4),))
+    model = torch_onnx.translate(decompose(program))
+    assert [node.op_type for node in model.graph] == ["Conv"]
+    (weight,) = (
+        value.const_value.numpy()
+        for value in model.graph.initializers.values()
+        if value.const_value is not None and value.const_value.nbytes > 1 << 18
+    )
+    while isinstance(weight, np.ndarray):
+        weight = weight.base
+    assert isinstance(weight.obj, mmap.mmap)

@@ -19,6 +19,7 @@ from trt_export.builders.onnx_session import (
 from trt_export.builders.onnxruntime import OnnxRuntimeBuilder
 from trt_export.builders.plan_file import Plan, PlanFile
 from trt_export.builders.tensorrt import TensorRTBuilder
+from trt_export.builders.weight_bytes import byte_blocks
 from trt_export.errors import ComputeCapabilityError, UnknownBuilderError
 from trt_export.hints import hint
 
@@ -35,6 +36,7 @@ __all__ = [
     "Plan",
     "PlanFile",
     "ReferenceSession",
+    "byte_blocks",
     "get_builder",
 ]
 

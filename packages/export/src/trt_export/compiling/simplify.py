@@ -4,6 +4,7 @@ onnxscript's own optimizer matches each of its rules at each node, and one of th
 time: 100,000 attempts for a language model of eight layers. Here a rule is tried only at operators that it begins with.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
@@ -11,6 +12,8 @@ import onnx_ir.passes.common as common
 from onnxscript import optimizer
 from onnxscript.rewriter import RewriteRule
 from onnxscript.rewriter.rules import common as rules
+
+from trt_export.compiling.spill import SpillFile, spill
 
 # Of operators, in the order in which rules are tried. Builders and ONNX Runtime do much of it themselves; what is here
 # makes shapes constant that TensorRT's parser wants constant, and keeps what a plan has small.
@@ -81,8 +84,13 @@ def simplify(model: ir.Model) -> None:
     if model.functions:
         common.InlinePass()(model)
     optimizer.fold_constants(model, onnx_shape_inference=True)
+    with contextlib.closing(SpillFile()) as file:
+        _simplify(model, file)
+
+
+def _simplify(model: ir.Model, file: SpillFile) -> None:
     for _ in range(_ROUNDS):
-        if not _rewrite(model):
+        if not _rewrite(model, file):
             break
         common.RemoveUnusedNodesPass()(model)
         common.NameFixPass()(model)  # the rules' names may be there already
@@ -97,21 +105,23 @@ def simplify(model: ir.Model) -> None:
         common.OutputFixPass(),
         common.NameFixPass(),
     )(model)
+    for value in model.graph.initializers.values():
+        spill(value, file)
 
 
-def _rewrite(model: ir.Model) -> int:
+def _rewrite(model: ir.Model, file: SpillFile) -> int:
     """Try the rules once at each node, and return how many applied."""
     applied = 0
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         if node.domain not in ("", "ai.onnx"):
             continue
         applied += _skip_neutral(node) or any(
-            _apply(rule, model, node) for rule in _RULES.get(node.op_type, ())
+            _apply(rule, model, node, file) for rule in _RULES.get(node.op_type, ())
         )
     return applied
 
 
-def _apply(rule: RewriteRule, model: ir.Model, node: ir.Node) -> bool:
+def _apply(rule: RewriteRule, model: ir.Model, node: ir.Node, file: SpillFile) -> bool:
     graph = node.graph
     if graph is None:  # an earlier rule took it away
         return False
@@ -122,6 +132,7 @@ def _apply(rule: RewriteRule, model: ir.Model, node: ir.Node) -> bool:
         while value.name in graph.initializers:
             value.name = f"{value.name}_"
         graph.register_initializer(value)
+        spill(value, file)
     optimizer.basic_constant_propagation(found.new_nodes)
     replaced = found.match.nodes if rule.remove_nodes else []
     _replace(node, replaced, found.new_nodes, found.match.outputs, found.new_outputs)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
 
 from .. import _native
 from .onnx_int8 import int8_settings
-from .onnx_weights import TYPES, DetachedModel, Weight, detach_weights
+from .onnx_weights import detach_weights
 from .wire import WireError
 
-if TYPE_CHECKING:
-    import numpy as np
-
-# An external file must exist, even where its contents are given otherwise. What wants to read a weight in it finds
-# nothing and fails, which is how we learn that the weight has to be in the model.
-_FOLDER, _FILE = "/dev", "null"
 # The name by which a model refers to the weights behind it: docs/engine-record.md.
 WEIGHTS_FILE = "weights"
 _ALIGNMENT = 64  # of the weights behind a model, to the beginning of the payload
@@ -25,6 +19,13 @@ _LARGEST_TYPE = 8  # bytes of a number
 _IN_PLACE: Mapping[str, str] = {"session.use_external_initializer_file_buffers_directly": "1"}
 _WITHOUT_COPIES: Mapping[str, str] = {"session.disable_prepacking": "1"}
 _SILENT = 4  # log severity "fatal": what goes wrong is in the exception that we raise
+
+
+class _Parts(NamedTuple):
+    """A model that refers to weights in a file, and the file's contents."""
+
+    model: bytes
+    file: memoryview
 
 
 class Session:
@@ -47,104 +48,62 @@ class Session:
             Exception: what ONNX Runtime raises. A dozen classes without a common base.
 
         """
-        self.weights: Sequence[Any] = ()
+        self.weights: Any = None
+        """The memory that ONNX Runtime reads weights in; None if it has copied all."""
+        whole: list[_Parts | None] = [None]
         if model_size is None or model_size == len(payload):
-            detached = _detach(payload, tables_only=False)
-            model = detached and detached.model
+            parts = _detached(payload)
+            forms = whole if parts is None else [parts, *whole]
         else:
-            detached = None
-            model = bytes(payload[:model_size])
-        every: Sequence[Mapping[str, str]] = int8_settings(model)
-        if not prepack:
-            every = [{**settings, **_WITHOUT_COPIES} for settings in every]
-        for settings in every:
+            start = -(-model_size // _ALIGNMENT) * _ALIGNMENT
+            parts = _Parts(bytes(payload[:model_size]), payload[start:])
+            forms = [parts]
+        every = int8_settings(parts and parts.model)
+        attempts = [(form, settings) for form in forms for settings in every]
+        for form, settings in attempts:
             try:
-                if model is not None and model_size not in (None, len(payload)):
-                    self._open_external(model, payload, settings)
-                else:
-                    self._open(payload, detached, settings)
+                self._open(form, payload, settings if prepack else {**settings, **_WITHOUT_COPIES})
             except MemoryError:
                 raise
             except Exception:
-                if settings is every[-1]:
+                if (form, settings) == attempts[-1]:
                     raise
             else:
                 return
 
-    def _open(
-        self, model: memoryview, detached: DetachedModel | None, settings: Mapping[str, str]
-    ) -> None:
-        for tables_only in (False, True):
-            if tables_only:
-                detached = _detach(model, tables_only=True)
-            if detached is None or not detached.weights:
-                break
-            if self._opens(model, detached, settings):
-                # More than half of it copied, for weights that lie unaligned or are changed: all but all of it.
-                if detached.kept > sum(weight.nbytes for weight in detached.weights):
-                    _native.count_plan_copy()
-                return
-        if detached is None or detached.weights or detached.kept:  # else there is nothing in it
-            _native.count_plan_copy()
-        self.ort = _session(bytes(model), _options(settings))
-
-    def _open_external(
-        self, model: bytes, payload: memoryview, settings: Mapping[str, str]
-    ) -> None:
+    def _open(self, parts: _Parts | None, payload: memoryview, settings: Mapping[str, str]) -> None:
         import numpy as np
 
-        weights = np.frombuffer(payload, np.uint8)[-(-len(model) // _ALIGNMENT) * _ALIGNMENT :]
-        if weights.ctypes.data % _LARGEST_TYPE:
+        if parts is None:
+            self.ort = _session(bytes(payload), _options(settings))
             _native.count_plan_copy()
-            aligned = np.empty(weights.size // _LARGEST_TYPE + 1, np.uint64).view(np.uint8)
-            aligned[: weights.size] = weights
-            weights = aligned[: weights.size]
+            return
         options = _options({**settings, **_IN_PLACE})
-        options.add_external_initializers_from_files_in_memory(
-            [WEIGHTS_FILE], [weights], [weights.size]
-        )
-        self.ort, self.weights = _session(model, options), [weights]
-
-    def _opens(
-        self, model: memoryview, detached: DetachedModel, settings: Mapping[str, str]
-    ) -> bool:
-        import onnxruntime
-
-        options = _options(settings)
-        options.add_session_config_entry(
-            "session.model_external_initializers_file_folder_path", _FOLDER
-        )
-        weights = []
-        for weight in detached.weights:
-            value = onnxruntime.OrtValue.ortvalue_from_numpy(_view(model, weight))
-            options.add_initializer(weight.name, value)
-            weights.append(value)
-        try:
-            self.ort, self.weights = _session(detached.model, options), weights
-        except (
-            Exception
-        ):  # it reads a weight, or the model is no good: which it is, a copy will tell
-            return False
-        return True
+        if parts.file.nbytes:
+            weights = np.frombuffer(parts.file, np.uint8)
+            if weights.ctypes.data % _LARGEST_TYPE:
+                _native.count_plan_copy()
+                aligned = np.empty(weights.size // _LARGEST_TYPE + 1, np.uint64).view(np.uint8)
+                aligned[: weights.size] = weights
+                weights = aligned[: weights.size]
+            options.add_external_initializers_from_files_in_memory(
+                [WEIGHTS_FILE], [weights], [weights.size]
+            )
+            self.ort, self.weights = _session(parts.model, options), weights
+        else:
+            self.ort = _session(parts.model, options)
 
 
-def _detach(model: memoryview, *, tables_only: bool) -> DetachedModel | None:
-    def is_aligned(weight: Weight) -> bool:
-        return bool(_view(model, weight).flags.aligned)
-
+def _detached(model: memoryview) -> _Parts | None:
+    """Take the large weights out of a model, and refer to them where they lie in it; None if all is to be copied."""
     try:
-        return detach_weights(model, _FILE, is_aligned, tables_only=tables_only)
+        detached = detach_weights(model, WEIGHTS_FILE)
     except WireError:
         return None  # ONNX Runtime will say what is wrong with it, in its own words
-
-
-def _view(model: memoryview, weight: Weight) -> np.ndarray[Any, Any]:
-    """A weight as an array over the model's memory, which it keeps alive."""
-    import numpy as np
-
-    name, size = TYPES[weight.data_type]
-    array = np.frombuffer(model, name, weight.nbytes // size, weight.start)
-    return array.reshape(weight.shape)
+    # More than half of it copied, for weights that lie unaligned: all but all of it.
+    if detached.kept > sum(weight.nbytes for weight in detached.weights):
+        _native.count_plan_copy()
+    return _Parts(detached.model, model if detached.weights else model[:0])
 
 
 def _options(settings: Mapping[str, str]) -> Any:

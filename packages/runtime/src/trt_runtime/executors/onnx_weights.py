@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -35,18 +35,11 @@ TYPES: Mapping[int, tuple[str, int]] = {
 
 # onnx.proto: numbers of fields
 _MODEL_GRAPH = 7
-_NODE, _INITIALIZER, _INPUT, _OUTPUT = 1, 5, 11, 12
-_NODE_INPUT, _NODE_OUTPUT, _NODE_OPERATOR, _NODE_ATTRIBUTE = 1, 2, 4, 5
-_ATTRIBUTE_GRAPH, _ATTRIBUTE_GRAPHS = 6, 11
-_VALUE_NAME = 1
+_INITIALIZER = 5
 _DIMS, _TYPE, _NAME, _RAW, _DOC, _EXTERNAL, _LOCATION = 1, 2, 8, 9, 12, 13, 14
 _KEY, _VALUE = 1, 2
 _IN_A_FILE = 1  # TensorProto.DataLocation.EXTERNAL
-_DEEPEST = 16  # graphs within graphs
 _HIGHEST_RANK = 64
-
-# ONNX Runtime writes the weights of these anew while it optimizes.
-_REWRITTEN = frozenset((b"BatchNormalization", b"Conv", b"ConvTranspose"))
 
 
 class Weight(NamedTuple):
@@ -77,25 +70,18 @@ class _Tensor(NamedTuple):
 
 @dataclass
 class _Graph:
-    """What there is to know of the graph; a model may have it in several pieces, which protobuf joins."""
+    """Initializers of the graph; a model may have it in several pieces, which protobuf joins."""
 
     large: list[_Tensor] = field(default_factory=list)
-    initializers: Counter[bytes] = field(default_factory=Counter)
-    nodes: list[tuple[bytes, list[bytes], list[bytes]]] = field(default_factory=list)
-    tied: set[bytes] = field(default_factory=set)
-    """Names of inputs and outputs, and all that graphs within read."""
+    names: Counter[bytes] = field(default_factory=Counter)
 
 
-def detach_weights(
-    model: memoryview, location: str, fits: Callable[[Weight], bool], *, tables_only: bool = False
-) -> DetachedModel:
-    """Take out the large weights that fit, but for those that ONNX Runtime is known to read while it optimizes.
+def detach_weights(model: memoryview, location: str) -> DetachedModel:
+    """Take out the large weights that lie at multiples of their numbers' size.
 
     Args:
         model: a serialized ModelProto.
-        location: the name of the external file to refer to.
-        fits: whether a weight can be used where it lies.
-        tables_only: take nothing but what rows are looked up in, which no optimization changes.
+        location: the name of the external file to refer to, which has the bytes of ``model``.
 
     Raises:
         WireError: it is no such model, or one with too many parts to look at.
@@ -107,13 +93,16 @@ def detach_weights(
     for part in reader.fields(0, len(model)):
         before = len(graph.large)
         if part.tag == _MODEL_GRAPH:
-            _read_graph(reader, part, graph)
+            for item in _messages(reader, part):
+                if item.tag == _INITIALIZER:
+                    _read_initializer(reader, item, graph)
         parts.append((part, graph.large[before:]))
-    stay = _stay(graph, tables_only=tables_only)
     taken = [
         tensor
         for tensor in graph.large
-        if tensor.weight and tensor.name not in stay and fits(tensor.weight)
+        if tensor.weight
+        and graph.names[tensor.name] == 1
+        and tensor.weight.start % TYPES[tensor.weight.data_type][1] == 0
     ]
     chosen = {tensor.where.start for tensor in taken}
     pieces: list[memoryview | bytes] = []
@@ -127,53 +116,10 @@ def detach_weights(
     )
 
 
-def _read_graph(reader: WireReader, where: Field, graph: _Graph) -> None:
-    for item in _messages(reader, where):
-        if item.tag == _NODE:
-            graph.nodes.append(_read_node(reader, item, graph.tied, 0))
-        elif item.tag == _INITIALIZER:
-            _read_initializer(reader, item, graph)
-        elif item.tag in (_INPUT, _OUTPUT):
-            graph.tied.update(
-                reader.bytes(name) for name in _messages(reader, item) if name.tag == _VALUE_NAME
-            )
-
-
 def _messages(reader: WireReader, where: Field) -> Iterator[Field]:
     if where.wire_type != BYTES:
         raise WireError(f"expected a message at {where.start}, found wire type {where.wire_type}")
     return reader.fields(where.value, where.end)
-
-
-def _read_node(
-    reader: WireReader, where: Field, tied: set[bytes], depth: int
-) -> tuple[bytes, list[bytes], list[bytes]]:
-    """Return operator, inputs and outputs; what graphs within it read is added to ``tied``."""
-    operator, inputs, outputs = b"", [], []
-    for item in _messages(reader, where):
-        if item.tag == _NODE_INPUT:
-            inputs.append(reader.bytes(item))
-        elif item.tag == _NODE_OUTPUT:
-            outputs.append(reader.bytes(item))
-        elif item.tag == _NODE_OPERATOR:
-            operator = reader.bytes(item)
-        elif item.tag == _NODE_ATTRIBUTE:
-            for value in _messages(reader, item):
-                if value.tag in (_ATTRIBUTE_GRAPH, _ATTRIBUTE_GRAPHS):
-                    _read_inner(reader, value, tied, depth + 1)
-    return operator, inputs, outputs
-
-
-def _read_inner(reader: WireReader, where: Field, tied: set[bytes], depth: int) -> None:
-    if depth > _DEEPEST:
-        raise WireError(f"graphs within graphs, more than {_DEEPEST}")
-    for item in _messages(reader, where):
-        if item.tag == _NODE:
-            tied.update(_read_node(reader, item, tied, depth)[1])
-        elif item.tag == _OUTPUT:
-            tied.update(
-                reader.bytes(name) for name in _messages(reader, item) if name.tag == _VALUE_NAME
-            )
 
 
 def _read_initializer(reader: WireReader, where: Field, graph: _Graph) -> None:
@@ -192,7 +138,7 @@ def _read_initializer(reader: WireReader, where: Field, graph: _Graph) -> None:
             raws.append(item)
         elif item.tag != _DOC:  # values of another form, segments, a file: whatever it is, not ours
             plain = False
-    graph.initializers[name] += 1
+    graph.names[name] += 1
     for raw in raws[-1:]:  # of several the last one counts
         size = raw.end - raw.value
         if size < LARGE:
@@ -212,21 +158,6 @@ def _text(name: bytes) -> str:
         raise WireError(f"expected a name in UTF-8, found {name!r}") from error
 
 
-def _stay(graph: _Graph, *, tables_only: bool) -> set[bytes]:
-    """Names of the initializers that ONNX Runtime may read, or that are no constants."""
-    constants = set(graph.initializers) - graph.tied
-    used: set[bytes] = set()
-    stay = set(graph.tied) | {name for name, count in graph.initializers.items() if count > 1}
-    for operator, inputs, outputs in graph.nodes:  # in the order of execution
-        used.update(inputs)
-        if constants.issuperset(name for name in inputs if name):
-            constants.update(outputs)  # it is computed once, when the session is made
-            stay.update(inputs)
-        elif operator in _REWRITTEN or (tables_only and operator != b"Gather"):
-            stay.update(inputs)
-    return stay | (set(graph.initializers) - used)
-
-
 def _part(
     model: memoryview, part: Field, taken: list[_Tensor], location: str
 ) -> list[memoryview | bytes]:
@@ -242,7 +173,7 @@ def _part(
         others += varint_field(_LOCATION, _IN_A_FILE)
         for key, value in (
             ("location", location),
-            ("offset", "0"),
+            ("offset", str(tensor.raw.value)),
             ("length", str(tensor.raw.end - tensor.raw.value)),
         ):
             pair = bytes_field(_KEY, key.encode()) + bytes_field(_VALUE, value.encode())
