@@ -18,6 +18,7 @@ from torch.export.graph_signature import (
 )
 from torch.fx import Graph, GraphModule, Node
 
+from trt_export.compiling.complex_borders import across_border
 from trt_export.compiling.support import is_metadata_check
 from trt_export.engines.shapes import (
     Inexpressible,
@@ -115,8 +116,11 @@ def cut_out(
     """Copy `nodes` (in graph order) into a program of their own; nothing outside changes.
 
     Raises:
-        CannotCut: a size that the partition needs or returns does not follow from the shapes of its inputs.
+        CannotCut: a size that the partition needs or returns does not follow from the shapes of its inputs, or
+            complex numbers would cross its border.
     """
+    if reasons := across_border(nodes, source.weights):
+        raise CannotCut(reasons)
     inside = set(nodes)
     outputs = tuple(
         node

@@ -24,6 +24,9 @@ BINDING_DTYPES = {
     torch.bool: "bool",
 }
 
+# What complex tensors are made of inside an engine; they are no bindings.
+_COMPONENTS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+
 # Arguments that make a random operator a plain one: dropout(p=0), dropout(train=False), attention(dropout_p=0).
 _NO_DROPOUT: dict[str, float | bool] = {"p": 0, "dropout_p": 0, "train": False, "training": False}
 
@@ -41,6 +44,11 @@ def is_computation(node: Node) -> bool:
     return (
         isinstance(node.target, OpOverload) and torch.Tag.data_dependent_output in node.target.tags
     )
+
+
+def is_complex(value: Any) -> bool:
+    """Whether it is a tensor of complex numbers."""
+    return isinstance(value, torch.Tensor) and value.is_complex()
 
 
 def owner(node: Node) -> Node:
@@ -87,7 +95,11 @@ def _reason_against(node: Node, refused_dtypes: Mapping[str, str]) -> str | None
         return "it is in training mode: call .eval() on the model before torch.export"
     if torch.Tag.data_dependent_output in target.tags:
         return "it reads a tensor's value into a number of the program"
-    if not has_converter(target):
+    operands = [value for source in node.all_input_nodes for value in values_of(source)]
+    if any(map(is_complex, operands)):
+        if not has_converter(target, of_complex=True):
+            return "there is no converter of it for complex numbers"
+    elif not has_converter(target):
         return "torch.onnx has no converter for it"
     return _reason_against_values(node, refused_dtypes)
 
@@ -106,7 +118,7 @@ def _reason_against_values(node: Node, refused_dtypes: Mapping[str, str]) -> str
             return f"it uses a {type(value).__name__}, and engines take tensors only"
         if value.layout is not torch.strided:
             return f"it uses a tensor of layout {value.layout}"
-        name = BINDING_DTYPES.get(value.dtype)
+        name = BINDING_DTYPES.get(_COMPONENTS.get(value.dtype, value.dtype))
         if name is None:
             return f"engines have no {value.dtype}"
         if name in refused_dtypes:

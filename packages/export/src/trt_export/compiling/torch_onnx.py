@@ -20,7 +20,12 @@ from torch.onnx._internal.exporter import _core, _decomp, _registration
 from torch.onnx._internal.fx import passes
 from torch.onnx._internal.fx.passes import type_promotion
 
-from trt_export.compiling.converters import CONVERTERS, converter
+from trt_export.compiling.converters import (
+    CONVERTERS,
+    NAMED_CONVERTERS,
+    complex_converters,
+    converter,
+)
 from trt_export.compiling.simplify import simplify
 
 OPSET = 20
@@ -31,15 +36,22 @@ OPSET = 20
 def _registry() -> _registration.ONNXRegistry:
     with _quiet():
         registry = _registration.ONNXRegistry.from_torchlib(opset_version=OPSET)
+    real: dict[Any, Callable[..., Any]] = {}
+    complex_ones: dict[Any, Callable[..., Any]] = {}
     for metas in registry.functions.values():
         for position, meta in enumerate(metas):
-            if not meta.is_complex:
-                used = converter(meta.fx_target, meta.onnx_function)
-                # A copy: torch.onnx shares these objects between registries.
-                metas[position] = dataclasses.replace(meta, onnx_function=used)
+            if meta.is_complex:
+                complex_ones.setdefault(meta.fx_target, meta.onnx_function)
+                continue
+            used = converter(meta.fx_target, meta.onnx_function)
+            real.setdefault(meta.fx_target, used)
+            # A copy: torch.onnx shares these objects between registries.
+            metas[position] = dataclasses.replace(meta, onnx_function=used)
     for target in CONVERTERS:
         if not registry.is_registered(target):
             registry.register_op(target, converter(target, None))
+    for target, function in complex_converters(real, complex_ones).items():
+        registry.register_op(target, function, is_complex=True)  # what is registered last is used
     return registry
 
 
@@ -65,9 +77,12 @@ def _onnx_table() -> Table:
     return table
 
 
-def has_converter(target: torch._ops.OpOverload) -> bool:
-    """Whether torch.onnx can convert the operator, at least with some arguments."""
-    return _registry().is_registered(target)
+def has_converter(target: torch._ops.OpOverload, *, of_complex: bool = False) -> bool:
+    """Whether there is a converter of the operator, at least with some arguments; `of_complex`: of complex ones."""
+    registry = _registry()
+    if not registry.is_registered(target) and target._schema.name in NAMED_CONVERTERS:
+        registry.register_op(target, converter(target, None))
+    return any(meta.is_complex == of_complex for meta in registry.get_decomps(target))
 
 
 def promote_types(module: torch.fx.GraphModule) -> None:

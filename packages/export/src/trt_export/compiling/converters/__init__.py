@@ -6,8 +6,11 @@ returns ONNX values, or `NotImplemented` where torch.onnx's own is right. It rai
 ONNX has no right translation: the operator then stays in PyTorch.
 """
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
+
+from torch._ops import OpOverload
 
 from trt_export.compiling.converters import (
     attention,
@@ -16,7 +19,10 @@ from trt_export.compiling.converters import (
     constants,
     division,
     doubles,
+    experts,
     exponentials,
+    fourier,
+    pairs,
     powers,
     reductions,
     scattering,
@@ -33,6 +39,7 @@ CONVERTERS: Converters = MappingProxyType(
         **constants.CONVERTERS,
         **division.CONVERTERS,
         **doubles.CONVERTERS,
+        **experts.CONVERTERS,
         **exponentials.CONVERTERS,
         **powers.CONVERTERS,
         **reductions.CONVERTERS,
@@ -41,7 +48,15 @@ CONVERTERS: Converters = MappingProxyType(
     }
 )
 
-_WRAPPERS = {**attention.WRAPPERS, **scattering.WRAPPERS}
+NAMED_CONVERTERS = experts.NAMED_CONVERTERS
+"""Converters of operators that other packages register, by their names: these may be imported later, or never."""
+
+_WRAPPERS = {
+    **attention.WRAPPERS,
+    **fourier.WRAPPERS,
+    **pairs.WRAPPERS,
+    **scattering.WRAPPERS,
+}
 
 
 def converter(target: Any, upstream: Converter | None) -> Converter:
@@ -49,6 +64,8 @@ def converter(target: Any, upstream: Converter | None) -> Converter:
     if target in _WRAPPERS and upstream is not None:
         return exact_numbers(_WRAPPERS[target](exact_numbers(upstream)))
     ours = CONVERTERS.get(target)
+    if ours is None and isinstance(target, OpOverload):
+        ours = NAMED_CONVERTERS.get(target._schema.name)
     if ours is None:
         assert upstream is not None
         return exact_numbers(upstream)
@@ -64,4 +81,27 @@ def converter(target: Any, upstream: Converter | None) -> Converter:
     return exact_numbers(convert)
 
 
-__all__ = ["CONVERTERS", "Converter", "NoExactTranslationError", "converter"]
+def complex_converters(
+    for_real: Mapping[Any, Converter], upstream: Mapping[Any, Converter]
+) -> dict[Any, Converter]:
+    """Return the converters of calls with complex arguments, given ours for real ones and torch.onnx's for complex."""
+    made = {target: exact_numbers(convert) for target, convert in upstream.items()}
+    for target, convert in pairs.PAIRS.items():
+        made[target] = exact_numbers(convert)
+    for target, positions in pairs.BY_PARTS.items():
+        if target in for_real:
+            made[target] = exact_numbers(pairs.by_parts(for_real[target], positions))
+    for target, wrapper in fourier.WRAPPERS.items():
+        if target in upstream:
+            made[target] = exact_numbers(wrapper(exact_numbers(upstream[target])))
+    return made
+
+
+__all__ = [
+    "CONVERTERS",
+    "NAMED_CONVERTERS",
+    "Converter",
+    "NoExactTranslationError",
+    "complex_converters",
+    "converter",
+]

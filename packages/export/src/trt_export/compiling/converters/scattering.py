@@ -49,7 +49,28 @@ def _of_index(src: Any, index: Any) -> Any:
     return part
 
 
+def index_put(upstream: Converter) -> Converter:
+    """Return a converter of `index_put`; ONNX's ScatterND takes int64 alone, and PyTorch int32 too."""
+
+    def convert(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+        wide = [
+            index if index is None or index.dtype != ir.DataType.INT32 else _wide(index)
+            for index in indices
+        ]
+        return upstream(self, wide, values, accumulate)
+
+    return convert
+
+
+def _wide(index: Any) -> Any:
+    made = op.Cast(index, to=ir.DataType.INT64)
+    made.shape, made.dtype = index.shape, ir.DataType.INT64
+    return made
+
+
 WRAPPERS: Wrappers = {
+    aten.index_put.default: index_put,
+    aten._unsafe_index_put.default: index_put,
     aten.scatter.src: scatter,
     aten.scatter_add.default: scatter,
     aten.scatter_reduce.two: scatter_reduce,

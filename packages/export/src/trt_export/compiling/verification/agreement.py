@@ -16,6 +16,11 @@ def as_array(value: torch.Tensor) -> np.ndarray:
     return array
 
 
+def as_real(value: torch.Tensor) -> torch.Tensor:
+    """Return complex numbers as engines have them, with real and imaginary part last; real tensors as they are."""
+    return torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
+
+
 def as_tensor(found: np.ndarray, expected: torch.Tensor) -> torch.Tensor | None:
     """Return what ONNX Runtime computed in the dtype of PyTorch's value; None if it is another kind of value."""
     if list(found.shape) != list(expected.shape):

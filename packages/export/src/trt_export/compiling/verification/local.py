@@ -16,7 +16,12 @@ from torch.fx import Node
 from trt_export.builders import OptimizedSession, ReferenceSession
 from trt_export.compiling.onnx_model import OnnxPartition
 from trt_export.compiling.support import owner
-from trt_export.compiling.verification.agreement import as_array, as_tensor, differing
+from trt_export.compiling.verification.agreement import (
+    as_array,
+    as_real,
+    as_tensor,
+    differing,
+)
 from trt_export.compiling.verification.nodes import (
     has_own_rounding,
     is_quantization,
@@ -98,17 +103,18 @@ class NodeByNode:
         value = self._values[node]
         return as_array(value.float() if value.dtype is torch.bfloat16 else value)
 
-    def _judged(self, node: Node, expected: Any) -> Any:
+    def _judged(self, node: Node, value: Any) -> Any:
         found = self._fetch(node)
-        if found is None or not isinstance(expected, torch.Tensor):
-            if not self._is_identity(node, expected):
+        if found is None or not isinstance(value, torch.Tensor):
+            if not self._is_identity(node, value):
                 self._unseen.add(owner(node))
-            return expected
+            return value
+        expected = as_real(value)
         tensor = as_tensor(found, expected)
         if tensor is None:  # what has the node's name is another value, unless it is an output
             if node in self._subprogram.outputs:
                 self._found.nodes.append(node)
-            return expected
+            return value
         wrong = differing(tensor, expected)
         if wrong.any():
             wrong &= ~undefined(node, self._evaluation, expected)
@@ -116,7 +122,7 @@ class NodeByNode:
         if wrong.any() and not self._is_explained(node, tensor, expected):
             self._found.nodes.append(self._first_unseen(node) if self._each else node)
         self._has_nan |= tensor.is_floating_point() and bool(tensor.isnan().any())
-        return tensor
+        return torch.view_as_complex(tensor) if value.is_complex() else tensor
 
     def _is_identity(self, node: Node, value: Any) -> bool:
         """Whether the node gives what it was given: it is in no model, and not wrong."""
@@ -177,7 +183,7 @@ class NodeByNode:
         else:
             result = self._evaluation.compute(node, lambda v: noisy(v, seed))
         assert isinstance(result, torch.Tensor)
-        return result
+        return as_real(result)
 
     def _beyond_noise(self, nodes: Sequence[Node]) -> list[Node]:
         """Return those that differ by more than noise on all values that were exposed would make of them."""
@@ -187,16 +193,18 @@ class NodeByNode:
 
         def note(node: Node, value: Any, seed: int) -> Any:
             array = self._fetch(node)
-            tensor = None if array is None else as_tensor(array, value)
+            tensor = None if array is None else as_tensor(array, as_real(value))
             if tensor is None:
                 return value
+            is_complex, value = value.is_complex(), as_real(value)
             if node in nodes and node not in expected:
                 found[node], expected[node] = tensor, value
                 step = 1.0 if is_quantization(node) else 0.0
                 spread[node] = torch.full_like(value, step / _OF_NOISE, dtype=torch.float64)
             elif node in nodes:
                 spread[node] = torch.maximum(spread[node], _distance(value, expected[node]))
-            return tensor if seed < 0 else noisy(tensor, seed)
+            tensor = tensor if seed < 0 else noisy(tensor, seed)
+            return torch.view_as_complex(tensor) if is_complex else tensor
 
         for seed in range(-1, _SAMPLES_OF_NOISE // 2):
             values = {

@@ -15,6 +15,9 @@ _STEPS = frozenset({"round", "floor", "ceil", "trunc", "sign", "sgn", "frac", "h
 _DIVIDING = ("div", "remainder", "fmod", "quantize")
 _ORDERING = frozenset({"topk", "sort", "argsort", "kthvalue", "median"})
 
+# Their results are whatever was in the memory: the program writes it later.
+_UNWRITTEN = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty"})
+
 
 def jumps(node: Node) -> bool:
     """Whether a small change of the node's operands may change its result by much."""
@@ -78,7 +81,12 @@ def same_up_to_order_of_ties(
 
 
 def undefined(node: Node, evaluation: Evaluation, expected: torch.Tensor) -> torch.Tensor:
-    """Return where PyTorch leaves the result open: a conversion to integers of what is no such integer."""
+    """Return where PyTorch leaves the result open.
+
+    That is memory before anything is written to it, and a conversion to integers of what is no such integer.
+    """
+    if _name(node) in _UNWRITTEN:
+        return torch.ones_like(expected, dtype=torch.bool)
     nothing = torch.zeros_like(expected, dtype=torch.bool)
     if expected.is_floating_point() or expected.dtype is torch.bool:
         return nothing

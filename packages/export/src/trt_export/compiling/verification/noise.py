@@ -8,7 +8,9 @@ from trt_export.compiling.verification.agreement import NOISE
 
 
 def noisy(value: Any, seed: int) -> Any:
-    """Return a tensor of floats with each number a little larger or smaller; anything else as it is."""
+    """Return floats or complex numbers with each a little larger or smaller; anything else as it is."""
+    if isinstance(value, torch.Tensor) and value.is_complex():
+        return torch.view_as_complex(noisy(torch.view_as_real(value.resolve_conj()), seed))
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return value
     generator = torch.Generator().manual_seed(seed)
