@@ -104,7 +104,7 @@ class _Loop(nn.Module):
         from torch._higher_order_ops.while_loop import while_loop
 
         def goes_on(step: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
-            return step < steps.clamp(max=8)  # samples of `compile` have large integers
+            return step < steps.clamp(max=8)
 
         def body(step: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             return step + 1, torch.tanh(self.layer(value))

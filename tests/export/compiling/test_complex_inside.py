@@ -100,6 +100,16 @@ def test_runs_as_a_pte(tmp_path: Path) -> None:
     torch.testing.assert_close(run.run([x])[0], module(x), rtol=1e-4, atol=1e-4)
 
 
+def test_infinite_numbers_made_complex_have_no_imaginary_part() -> None:
+    module, program = _program(
+        lambda x: torch.view_as_real(torch.where(x > 0, torch.inf, x).to(torch.complex64))
+    )
+    found, report = compiled(program)
+    require_whole(report)
+    x = torch.randn(3, 8, 16)
+    assert torch.equal(found(x), module(x))
+
+
 def test_complex_results_stay_outside_with_all_that_makes_them() -> None:
     """Only the real part of the program is an engine; the report says what to return instead."""
     module, program = _program(lambda x: fft.rfft(x.relu() @ torch.ones(16, 16)) * 2)

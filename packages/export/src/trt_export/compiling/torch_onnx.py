@@ -32,8 +32,26 @@ OPSET = 20
 """Of the ONNX models: Gelu and LayerNormalization are operators of their own, and every builder here reads it."""
 
 
-@functools.cache
 def _registry() -> _registration.ONNXRegistry:
+    """Return the converters of what is registered now: importing a library may add operators that have some."""
+    return _registry_with(frozenset(filter(_is_registered, _library_operators())))
+
+
+@functools.cache
+def _library_operators() -> tuple[str, ...]:
+    """Return the operators that have a converter in onnxscript, and that libraries other than torch's core register."""
+    names = {meta.qualified_name.partition(".")[0] for meta in onnxscript_apis.get_torchlib_ops()}
+    always = ("aten", "prims", "_operator", "math")
+    return tuple(name for name in sorted(names) if name.partition("::")[0] not in always)
+
+
+def _is_registered(name: str) -> bool:
+    namespace, _, operator = name.partition("::")
+    return hasattr(getattr(torch.ops, namespace), operator)
+
+
+@functools.lru_cache(maxsize=1)
+def _registry_with(library_operators: frozenset[str]) -> _registration.ONNXRegistry:
     with _quiet():
         registry = _registration.ONNXRegistry.from_torchlib(opset_version=OPSET)
     real: dict[Any, Callable[..., Any]] = {}
@@ -64,15 +82,16 @@ def decomposition_tables() -> Iterator[Table]:
     The first one leaves every operator whole that torch.onnx can convert and takes the others apart by any means; the
     second takes apart only what torch.export itself would; the third nothing, and only makes the program functional.
     """
-    yield _onnx_table()
+    table = _onnx_table(_registry())
+    yield table
     usual = torch.export.default_decompositions()
-    yield {target: function for target, function in _onnx_table().items() if target in usual}
+    yield {target: function for target, function in table.items() if target in usual}
     yield {}
 
 
-@functools.cache
-def _onnx_table() -> Table:
-    converted = set(_decomp.get_onnx_implemented_overloads(_registry()))
+@functools.lru_cache(maxsize=1)
+def _onnx_table(registry: _registration.ONNXRegistry) -> Table:
+    converted = set(_decomp.get_onnx_implemented_overloads(registry))
     table: Table = _decomp.create_onnx_friendly_decomposition_table(converted)
     return table
 

@@ -54,7 +54,8 @@ def joined(real: Any, imaginary: Any) -> Any:
 
 def with_zero(real: Any) -> Any:
     """Return a real tensor as a complex one."""
-    return joined(real, op.Mul(real, constant(0.0, real.dtype)))
+    # Not a product with 0, which is NaN where the real part is infinite.
+    return joined(real, op.Expand(constant(0.0, real.dtype), op.Shape(real)))
 
 
 def by_parts(real: Converter, complex_arguments: Sequence[int] = (0,)) -> Converter:

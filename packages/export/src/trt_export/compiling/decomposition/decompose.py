@@ -72,10 +72,11 @@ _TEMPLATES: dict[int, Templates] = {}
 
 def _decompose(program: ExportedProgram, table: Table, number: int) -> ExportedProgram:
     """Decompose with one table, which has a number."""
-    if number not in _TEMPLATES:
-        _TEMPLATES[number] = Templates(table)
+    templates = _TEMPLATES.get(number)
+    if templates is None or templates.table != table:  # a library was imported in between
+        templates = _TEMPLATES[number] = Templates(table)
     try:
-        return by_nodes(program, _TEMPLATES[number])
+        return by_nodes(program, templates)
     except MemoryError:
         raise
     except Exception as error:  # whatever it is, torch's own way may do

@@ -61,7 +61,7 @@ class Templates:
     """
 
     def __init__(self, table: Mapping[Any, Callable[..., Any]]) -> None:
-        self._table = table
+        self.table = table
         usual = torch.export.default_decompositions()
         self._kept = {
             target
@@ -83,7 +83,7 @@ class Templates:
         keys = {node: call_key(node) for node in nodes if isinstance(node.target, OpOverload)}
         found: dict[Hashable, Template] = {}
         while unknown := self._unknown(keys, found):
-            found |= _ask(program, unknown, self._table)
+            found |= _ask(program, unknown, self.table)
             self.asked += len(unknown)
             for key, node in unknown.items():
                 assert isinstance(node.target, OpOverload)
@@ -114,7 +114,7 @@ class Templates:
     def _may_differ(self, target: OpOverload) -> bool:
         """Whether what becomes of the operator may depend on its arguments."""
         return (
-            target in self._table
+            target in self.table
             or target._schema.is_mutable
             or target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
         )

@@ -37,6 +37,8 @@ def samples(program: ExportedProgram, bounds: DynamicBounds) -> Iterator[Sample]
     examples = example_inputs(program)
     yield Sample(EXAMPLE, lambda: examples)
     yield from _other_sizes(program, bounds, examples)
+    if _values_decide_steps(program):
+        return
     yield from _other_values(examples)
     if not _values_decide_sizes(program):
         yield from _large_integers(program, examples)
@@ -218,6 +220,16 @@ def _emptied(value: torch.Tensor) -> torch.Tensor:
     rows = made.reshape(-1, value.shape[-1])
     rows[0] = hidden
     return rows.reshape(value.shape)
+
+
+def _values_decide_steps(program: ExportedProgram) -> bool:
+    """Whether it has a loop, which other values than those of the examples may never end."""
+    return any(
+        node.target is torch.ops.higher_order.while_loop
+        for module in program.graph_module.modules()
+        if isinstance(module, torch.fx.GraphModule)
+        for node in module.graph.nodes
+    )
 
 
 def _values_decide_sizes(program: ExportedProgram) -> bool:
