@@ -277,7 +277,7 @@ def test_the_weights_are_not_copied_on_the_way_to_the_plan(monkeypatch: pytest.M
     original = OnnxFile.chunks
 
     def chunks(self: OnnxFile) -> list[memoryview]:
-        pieces = original(self)
+        pieces = list(original(self))
         import numpy as np
 
         pointers.extend(np.frombuffer(piece, np.uint8).ctypes.data for piece in pieces)
